@@ -1,0 +1,1 @@
+"""What BPF programs and kernels mean. Frozen values; no solver, no clock."""

@@ -1,0 +1,1 @@
+"""Instructions: syntax, encoding and text. No meaning here (that is `model.semantics`)."""

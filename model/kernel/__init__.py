@@ -1,0 +1,1 @@
+"""Kernels as rows: releases, helpers, map types and C ABIs."""

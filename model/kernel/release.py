@@ -1,0 +1,241 @@
+"""A kernel release as data: what its map operations, helpers and rewrites are.
+
+Everything here is read from `releases/*.json`, which `model.kernel.extract` writes from a source tree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CType:
+    """A C type of a parameter or result. `bits` is 0 for void; pointers are 64 bits, unsigned."""
+
+    c: str
+    bits: int
+    signed: bool
+    pointer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    result: CType
+    params: tuple[CType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel function with its place in the source."""
+
+    name: str
+    prototype: Prototype
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpsTable:
+    """One `struct bpf_map_ops` initializer; `slots` maps member -> function name, absent where NULL."""
+
+    symbol: str
+    slots: Mapping[str, str]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """`name` is the enum's name in lower case without BPF_MAP_TYPE_; `number` its value; `ops` the table's symbol."""
+
+    name: str
+    number: int
+    ops: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A helper that dispatches through `map->ops`.
+
+    `prototype` has the parameter types of its `BPF_CALL_n` declaration and the type that its body's
+    value is converted from (the `u64` that every helper returns is implied). `slot` is the member of
+    `struct bpf_map_ops` that the body calls, `arguments` the indexes of the helper's parameters that
+    it hands over, in the operation's order; `result_cast` an explicit cast of the call's value in the
+    return statement (`(unsigned long)`), or None.
+    """
+
+    name: str
+    id: int
+    function: str
+    params: tuple[CType, ...]
+    slot: str
+    arguments: tuple[int, ...]
+    result_cast: CType | None
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What the verifier says of one (map type, helper).
+
+    `condition` is "" when it holds for every program, else who may ("sock_ops programs, …").
+    """
+
+    accepted: bool
+    condition: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCall:
+    """A rewrite row: `helper`'s call becomes a call of `ops->slot`.
+
+    `prototype` is what the pass's BUILD_BUG_ON demands of the slot.
+    """
+
+    helper: str
+    slot: str
+    prototype: Prototype | None
+    function: str
+    file: str
+    line: int
+
+
+# The C of a `map_gen_lookup`, as data: enough of C to emit instructions, and no more. JSON shapes are
+# lists whose first element names the node; the dataclasses mirror them one to one.
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A symbol of the kernel that is no field: BPF_REG_0, BPF_W, BPF_JGE, __htab_map_lookup_elem, EOPNOTSUPP."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A member of the map, by path from the C variable: "map.max_entries", "array.index_mask", "map.map_flags"."""
+
+    path: str
+    bits: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """`offsetof(struct tag, member)`: a number only once a build's layout is known."""
+
+    struct: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    c: str
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operator ("+", "&", "!") or a function-like macro ("is_power_of_2", "ilog2", "round_up") on arguments."""
+
+    function: str
+    arguments: "tuple[Expr, ...]"
+
+
+Expr = Const | Name | Field | Offset | SizeOf | Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """`*insn++ = MACRO(arguments)`; `macro` is include/linux/filter.h's name (BPF_ALU64_IMM, BPF_EMIT_CALL, …)."""
+
+    macro: str
+    arguments: tuple[Expr, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: "tuple[Statement, ...]"
+    otherwise: "tuple[Statement, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """`return -ERRNO`: no inline form; `errno` by name ("EOPNOTSUPP": fall through to the direct call)."""
+
+    errno: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A statement that the extractor could not read: source text and place. Makes the sequence `Unsupported`."""
+
+    text: str
+    line: int
+
+
+Statement = Emit | If | Decline | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class GenLookup:
+    """One `map_gen_lookup` function: its body as data."""
+
+    function: str
+    body: tuple[Statement, ...]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One kernel release. Keys: `map_types` by type name, `helpers` by helper name without the `bpf_`
+    prefix ("map_update_elem", "for_each_map_elem"), `functions` and `ops` by symbol, `slots` by member.
+
+    `helper_ids` has every helper of the release (name without prefix -> id), not only those on maps.
+    `accepted[helper][type]` is there for every helper in `helpers` and every map type.
+    `rewrites` is what the post-verification pass turns into direct calls, in the source's order.
+    `gen_lookup` is keyed by function name (the value of slot "map_gen_lookup"). `meta_equal` maps a type
+    to the function that decides which inner maps fit a template, `callbacks` lists operations that
+    call back into the program (and so hold an indirect call of their own). `insn_buf` is the limit of a
+    patch in instructions. `poison_for_each` is "refused" or "stays". `layout` holds the offsets that are
+    known without a build ("struct htab_elem.key" -> bytes).
+    """
+
+    name: str
+    version: str
+    origin: str
+    map_types: Mapping[str, MapType]
+    ops: Mapping[str, OpsTable]
+    functions: Mapping[str, Function]
+    slots: Mapping[str, Prototype]
+    helpers: Mapping[str, Helper]
+    helper_ids: Mapping[str, int]
+    accepted: Mapping[str, Mapping[str, Acceptance]]
+    rewrites: tuple[DirectCall, ...]
+    gen_lookup: Mapping[str, GenLookup]
+    meta_equal: Mapping[str, str]
+    callbacks: frozenset[str]
+    insn_buf: int
+    poison_for_each: str
+    layout: Mapping[str, int]
+    unread: tuple[str, ...] = ()
+
+    def operation(self, map_type: str, slot: str) -> Function | None:
+        """The function in `slot` of the operations of `map_type`; None where the slot is NULL or there is no table."""
+        row = self.map_types.get(map_type)
+        if row is None or row.ops is None:
+            return None
+        name = self.ops[row.ops].slots.get(slot)
+        return None if name is None else self.functions[name]
+
+    def rewrite(self, helper: str) -> DirectCall | None:
+        """The direct-call row for `helper`, None where this release leaves it alone."""
+        return next((row for row in self.rewrites if row.helper == helper), None)
