@@ -206,7 +206,9 @@ class Release:
     to the function that decides which inner maps fit a template, `callbacks` lists operations that
     call back into the program (and so hold an indirect call of their own). `insn_buf` is the limit of a
     patch in instructions. `poison_for_each` is "refused" or "stays". `layout` holds the offsets that are
-    known without a build ("struct htab_elem.key" -> bytes).
+    known without a build ("struct htab_elem.key" -> bytes). `percpu_insn` names the architectures whose
+    JIT has `bpf_jit_supports_percpu_insn()` true (names as in `model.kernel.abi`). `unread` lists what the
+    extractor could not read: one line each, with file, line and construct.
     """
 
     name: str
@@ -226,6 +228,7 @@ class Release:
     insn_buf: int
     poison_for_each: str
     layout: Mapping[str, int]
+    percpu_insn: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
 
     def operation(self, map_type: str, slot: str) -> Function | None:
