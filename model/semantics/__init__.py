@@ -1,0 +1,1 @@
+"""What instructions mean, once, over any `Bits` and `Memory`. Nothing here asks which machine runs it."""
