@@ -1,0 +1,1 @@
+"""Claims about the rewrite, the solver that decides them, and the reports."""

@@ -1,0 +1,81 @@
+"""Obligations: named claims over any world. They know no solver."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from model.world import World
+
+W = TypeVar("W")
+B = TypeVar("B")
+
+
+class Claim(Protocol):
+    """A claim in parts, hashable: claims that are equal are the same formula and are decided once."""
+
+    def __hash__(self) -> int: ...
+
+    def __call__(self, world: World[W, B]) -> Mapping[str, B]:
+        """Each part's condition, by name; all parts share what the claim assumes of `world`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """One part of a claim. `name` is a path that sorts and greps; `origin` says in one line where the claim comes from."""
+
+    name: str
+    origin: str
+    claim: Claim
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A word of a counterexample: `width` bits, unsigned."""
+
+    label: str
+    width: int
+    value: int
+
+    def __str__(self) -> str:
+        text = f"{self.label} = 0x{self.value:0{(self.width + 3) // 4}x}"
+        signed = self.value - (1 << self.width) if self.value >> (self.width - 1) else self.value
+        return f"{text} ({signed})"
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Values under which a claim fails: what to print, and everything that a replay on ints needs."""
+
+    shown: tuple[Shown, ...]
+    words: Mapping[str, int]
+    functions: Mapping[tuple[str, tuple[int, ...]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """The claim is false; the counterexample was replayed on ints."""
+
+    counterexample: Counterexample
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoRule:
+    """`Unsupported` as a verdict: the model has no rule for what the claim speaks of."""
+
+    reason: str
+
+
+Verdict = Proved | Refuted | Unknown | NoRule
+

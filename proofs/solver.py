@@ -1,0 +1,122 @@
+"""From obligations to verdicts, by z3: fixed seed, a time limit for each query, counterexamples replayed on ints."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import z3
+
+from model.errors import Unsupported
+from proofs.concrete import replays
+from proofs.obligation import (
+    Claim,
+    Counterexample,
+    NoRule,
+    Obligation,
+    Proved,
+    Refuted,
+    Shown,
+    Unknown,
+    Verdict,
+)
+from proofs.symbolic import TermWorld, Truth
+
+SEED = 0
+DEFAULT_TIMEOUT = 5.0  # seconds for one query
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A verdict with the solver's own time for it, in seconds (0 where an equal formula was decided before)."""
+
+    obligation: Obligation
+    verdict: Verdict
+    seconds: float
+
+
+class _Query:
+    """One claim over terms, with one solver for all its parts."""
+
+    def __init__(self, claim: Claim, timeout: float) -> None:
+        self.world = TermWorld()
+        self.parts = dict(claim(self.world))
+        self.claim = claim
+        self.solver = z3.Solver()
+        self.solver.set("random_seed", SEED)
+        self.solver.set("timeout", max(1, int(timeout * 1000)))
+        self.solver.add(*self.world.assumptions)
+        self.satisfiable = self.solver.check()
+
+    def decide(self, part: str) -> Verdict:
+        if self.satisfiable == z3.unsat:
+            return NoRule("the claim's assumptions contradict each other: a proof would be vacuous")
+        if self.satisfiable == z3.unknown:
+            return Unknown(f"assumptions: {self.solver.reason_unknown()}")
+        self.solver.push()
+        try:
+            self.solver.add(z3.Not(self.parts[part]))
+            answer = self.solver.check()
+            if answer == z3.unsat:
+                return Proved()
+            if answer == z3.unknown:
+                return Unknown(self.solver.reason_unknown())
+            return self._refuted(part)
+        finally:
+            self.solver.pop()
+
+    def _refuted(self, part: str) -> Verdict:
+        model = self.solver.model()
+        kept: list[Truth] = []
+        for preference in self.world.preferences:
+            if self.solver.check(*kept, preference) == z3.sat:
+                model = self.solver.model()
+                kept.append(preference)
+        counterexample = self._read(model)
+        if not replays(self.claim, part, counterexample):
+            return Unknown("the solver's counterexample does not replay on integers: a bug in the model")
+        return Refuted(counterexample)
+
+    def _read(self, model: z3.ModelRef) -> Counterexample:
+        def value(term: z3.BitVecRef) -> int:
+            return int(model.eval(term, model_completion=True).as_long())
+
+        functions = {
+            (name, tuple(value(term) for term in terms)): value(result)
+            for name, terms, result in self.world.applications.values()
+        }
+        words = {name: value(term) for name, term in self.world.words.items()}
+        shown = tuple(Shown(label, width, value(term)) for label, width, term in self.world.shown)
+        return Counterexample(shown, words, functions)
+
+
+class Solver:
+    """Decides obligations one by one; equal claims once."""
+
+    def __init__(self, timeout: float = DEFAULT_TIMEOUT) -> None:
+        self._timeout = timeout
+        self._queries: dict[Claim, _Query | NoRule] = {}
+        self._decided: dict[tuple[Claim, str], Verdict] = {}
+
+    def decide(self, obligation: Obligation) -> Result:
+        key = (obligation.claim, obligation.part)
+        known = self._decided.get(key)
+        if known is not None:
+            return Result(obligation, known, 0.0)
+        started = perf_counter()
+        verdict = self._fresh(obligation)
+        self._decided[key] = verdict
+        return Result(obligation, verdict, perf_counter() - started)
+
+    def decide_all(self, obligations: Iterable[Obligation]) -> Iterator[Result]:
+        for obligation in obligations:
+            yield self.decide(obligation)
+
+    def _fresh(self, obligation: Obligation) -> Verdict:
+        query = self._queries.get(obligation.claim)
+        if query is None:
+            try:
+                query = _Query(obligation.claim, self._timeout)
+            except Unsupported as hole:
+                query = NoRule(str(hole))
+            self._queries[obligation.claim] = query
+        return query if isinstance(query, NoRule) else query.decide(obligation.part)
