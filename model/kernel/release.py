@@ -6,6 +6,8 @@ Everything here is read from `releases/*.json`, which `model.kernel.extract` wri
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from model.errors import Unsupported
+
 
 @dataclass(frozen=True, slots=True)
 class CType:
@@ -128,7 +130,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """`offsetof(struct tag, member)`: a number only once a build's layout is known."""
+    """`offsetof(struct tag, member)`: a number only once a build's layout is known.
+
+    `struct` is the tag alone ("htab_elem"); `Release.layout` has the key "struct htab_elem.key" where it is known.
+    """
 
     struct: str
     member: str
@@ -199,6 +204,8 @@ class Release:
     """One kernel release. Keys: `map_types` by type name, `helpers` by helper name without the `bpf_`
     prefix ("map_update_elem", "for_each_map_elem"), `functions` and `ops` by symbol, `slots` by member.
 
+    `functions` has the functions in slots under their symbol (under "symbol@file" where two files have
+    static functions of one name; `Function.name` is the symbol always).
     `helper_ids` has every helper of the release (name without prefix -> id), not only those on maps.
     `accepted[helper][type]` is there for every helper in `helpers` and every map type.
     `rewrites` is what the post-verification pass turns into direct calls, in the source's order.
@@ -232,11 +239,16 @@ class Release:
     unread: tuple[str, ...] = ()
 
     def operation(self, map_type: str, slot: str) -> Function | None:
-        """The function in `slot` of the operations of `map_type`; None where the slot is NULL or there is no table."""
+        """The function in `slot` of the operations of `map_type`; None where the slot is NULL or there is no table.
+
+        Raises Unsupported where the slot has a function whose definition the extractor could not read.
+        """
         row = self.map_types.get(map_type)
         if row is None or row.ops is None:
             return None
         name = self.ops[row.ops].slots.get(slot)
+        if name is not None and name not in self.functions:
+            raise Unsupported(f"{self.name}: no prototype was read for {name} ({row.ops}.{slot})")
         return None if name is None else self.functions[name]
 
     def rewrite(self, helper: str) -> DirectCall | None:
