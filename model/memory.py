@@ -1,8 +1,12 @@
 """Byte-addressed memory over any words."""
 
-from typing import Protocol, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, Self, TypeVar
+
+from model.world import World
 
 W = TypeVar("W")
+B = TypeVar("B")
 
 
 class Memory(Protocol[W]):
@@ -19,3 +23,25 @@ class Memory(Protocol[W]):
     def store(self, address: W, size: int, value: W) -> Self:
         """The memory with `value` (8 × size bits) at `address`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outside(Generic[W, B]):
+    """Everything outside of the registers, with unknown content: a `Memory` of unknown functions.
+
+    Three 64-bit names stand for what memory holds, for the rest of the kernel's state, and for the
+    callbacks that were made so far. A store gives a name that depends on address, size and value, so two
+    memories are known to be equal only if the same stores made them in the same order.
+    """
+
+    world: World[W, B]
+    memory: W
+    kernel: W
+    callbacks: W
+
+    def load(self, address: W, size: int) -> W:
+        return self.world.apply(f"load{8 * size}", 8 * size, [(address, 64), (self.memory, 64)])
+
+    def store(self, address: W, size: int, value: W) -> "Outside[W, B]":
+        arguments = [(self.memory, 64), (address, 64), (value, 8 * size)]
+        return replace(self, memory=self.world.apply(f"store{8 * size}", 64, arguments))

@@ -78,4 +78,3 @@ class NoRule:
 
 
 Verdict = Proved | Refuted | Unknown | NoRule
-

@@ -1,0 +1,203 @@
+"""Dispatch(release, ABI, map type, helper): the helper's indirect call and the direct call end in the same state.
+
+Both sides are run step by step over any world. Helper side: the casts of `BPF_CALL_n`, the load of
+`map->ops`, the load of the slot, the C call with the slot's declared prototype, the conversions of the
+return statement. Direct side: the patch's instructions, the call's target from its 32-bit immediate, r1 to
+r5 handed over as they are, r0 the return register as the operation leaves it. The operation's body is
+unknown, so what is proved holds for any body.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from model.bits import B, Bits, W
+from model.errors import Unsupported
+from model.isa.insn import Insn
+from model.kernel.abi import Abi
+from model.kernel.release import CType, Prototype
+from model.memory import Outside
+from model.semantics.call import REGISTER, Callee, Return, address_of, call_address, in_register, narrow, widen
+from model.semantics.step import State, step
+from model.world import World
+
+PARTS = ("target", "arguments", "r0", "callee_saved", "memory", "kernel", "callbacks")
+MAX_STEPS = 256  # instructions on all paths of one patch; a map_gen_lookup emits at most 32 (INSN_BUF_SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class HelperBody:
+    """The helper as its C has it (`model.kernel.release.Helper`), without names and places."""
+
+    params: tuple[CType, ...]
+    slot: str
+    arguments: tuple[int, ...]
+    cast: CType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The claim. `table` is the map's `struct bpf_map_ops` (member, symbol), `declared` the members' prototypes.
+
+    `expected` is the operation that the direct call must reach; `patch` with its `relocs` (index, symbol) is what
+    the rewrite puts in place of the helper call. Symbols are canonical (see `canonical`).
+    """
+
+    abi: Abi
+    helper: HelperBody
+    table: tuple[tuple[str, str], ...]
+    declared: tuple[tuple[str, Prototype], ...]
+    functions: tuple[Callee, ...]
+    expected: str
+    patch: tuple[Insn, ...]
+    relocs: tuple[tuple[int, str], ...]
+
+    def __call__(self, world: World[W, B]) -> Mapping[str, B]:
+        b = world.bits(REGISTER)
+        registers = tuple(world.fresh(f"r{i}", REGISTER) for i in range(11))
+        before = Outside(world, world.fresh("memory", 64), world.fresh("kernel", 64), world.fresh("callbacks", 64))
+        self._static_tables(world, before, registers[1])
+        helper, target, _ = self._helper_side(world, before, registers)
+        show = [("helper: target", target), ("helper: r0", helper.register)]
+        after, direct, reached = self._direct_side(world, before, registers)
+        show += [("direct: target", reached), ("direct: r0", after.registers[0])]
+        for label, word in show:
+            world.show(label, REGISTER, word)
+        self._prefer(world, helper, before)
+        outside: Any = after.memory
+        return {
+            "target": b.conj(after.guard, b.eq(reached, address_of(world, self.expected))),
+            "arguments": b.conj(*[b.eq(x, y) for x, y in zip(helper.seen, direct.seen, strict=True)]),
+            "r0": b.eq(helper.register, after.registers[0]),
+            "callee_saved": b.conj(*[b.eq(registers[i], after.registers[i]) for i in range(6, 11)]),
+            "memory": b.eq(helper.outside.memory, outside.memory),
+            "kernel": b.eq(helper.outside.kernel, outside.kernel),
+            "callbacks": b.eq(helper.outside.callbacks, outside.callbacks),
+        }
+
+    def _static_tables(self, world: World[W, B], before: Outside[W, B], map_pointer: W) -> None:
+        """r1 holds a map of the type: its `ops` is the type's table, whose members are the type's operations."""
+        b = world.bits(REGISTER)
+        symbols = sorted({callee.symbol for callee in self.functions})
+        for i, one in enumerate(symbols):
+            for other in symbols[:i]:
+                different = b.negate(b.eq(address_of(world, one), address_of(world, other)))
+                world.assume("two functions have two addresses", different)
+        table = world.fresh("map->ops", REGISTER)
+        at_ops = b.add(map_pointer, world.fresh("offsetof(struct bpf_map, ops)", REGISTER))
+        world.pin("load64", REGISTER, [(at_ops, 64), (before.memory, 64)], table)
+        for slot, symbol in self.table:
+            at_slot = b.add(table, world.fresh(f"offsetof(struct bpf_map_ops, {slot})", REGISTER))
+            world.pin("load64", REGISTER, [(at_slot, 64), (before.memory, 64)], address_of(world, symbol))
+
+    def _helper_side(
+        self, world: World[W, B], before: Outside[W, B], registers: tuple[W, ...]
+    ) -> tuple[Return[W, B], W, W]:
+        """The helper's C; its return value has become the 64 bits of r0."""
+        b = world.bits(REGISTER)
+        helper = self.helper
+        values = [narrow(world, registers[1 + i], ctype) for i, ctype in enumerate(helper.params)]
+        map_pointer = values[0]
+        ops = before.load(b.add(map_pointer, world.fresh("offsetof(struct bpf_map, ops)", REGISTER)), 8)
+        target = before.load(b.add(ops, world.fresh(f"offsetof(struct bpf_map_ops, {helper.slot})", REGISTER)), 8)
+        declared = dict(self.declared)[helper.slot]
+        if len(helper.arguments) > len(declared.params):
+            raise Unsupported(f"the helper hands over more arguments than {helper.slot} declares")
+        handed = []
+        for position in range(5):
+            junk = f"helper: register of argument {position + 1}"
+            if position < len(helper.arguments):
+                index, ctype = helper.arguments[position], declared.params[position]
+                value = narrow(world, widen(world, values[index], helper.params[index]), ctype)
+                handed.append(in_register(world, self.abi.argument, value, ctype, junk + ", upper bits"))
+            else:
+                handed.append(world.fresh(junk, REGISTER))
+        done = call_address(world, self.abi, self.functions, target, handed, before, "helper")
+        r0 = done.register
+        for ctype in (declared.result, helper.cast):
+            if ctype is not None and ctype.bits:
+                r0 = widen(world, narrow(world, r0, ctype), ctype)
+        return replace(done, register=r0), target, done.register
+
+    def _direct_side(
+        self, world: World[W, B], before: Outside[W, B], registers: tuple[W, ...]
+    ) -> tuple[State[W, B], Return[W, B], W]:
+        """The patch from its first instruction until it is left: one state at its end, its last call and that call's target."""
+        b = world.bits(REGISTER)
+        none = Return(registers[0], registers[1:6], before)
+        made: list[tuple[W, Return[W, B]]] = []
+        relocs = dict(self.relocs)
+
+        def call(state: State[W, B], insn: Insn, imm: W) -> State[W, B]:
+            """The JIT's call of a kernel function: `__bpf_call_base + sext(imm)` (do_jit and its like on each JIT)."""
+            target = b.add(address_of(world, "__bpf_call_base"), world.bits(32).sext(imm, REGISTER))
+            outside: Any = state.memory
+            side = f"direct, call {len(made) + 1}"
+            done = call_address(world, self.abi, self.functions, target, state.registers[1:6], outside, side)
+            made.append((target, done))
+            scratch = tuple(world.fresh(f"{side}: scratch r{i}", REGISTER) for i in range(1, 6))
+            kept = (done.register, *scratch, *state.registers[6:])
+            return State(kept, done.outside, state.slot + 1, state.guard)
+
+        def immediate(slot: int, insn: Insn) -> W:
+            if slot not in relocs:
+                return world.bits(32).const(insn.imm)
+            distance = b.sub(address_of(world, relocs[slot]), address_of(world, "__bpf_call_base"))
+            return b.extract(distance, 31, 0)
+
+        end = run(b, self.patch, State(registers, before, 0, b.true()), immediate, call)
+        target, done = made[-1] if made else (b.const(0), none)
+        return end, done, target
+
+    def _prefer(self, world: World[W, B], helper: Return[W, B], before: Outside[W, B]) -> None:
+        """An errno that each operation can return, unspecified bits of zero: what a person expects to see."""
+        b = world.bits(REGISTER)
+        result = dict(self.declared)[self.helper.slot].result
+        if not result.pointer and result.bits:
+            world.prefer(b.eq(helper.register, b.const(-22)))
+        for name in ("direct, call 1: unspecified upper bits of the result",):
+            if 0 < result.bits < REGISTER:
+                width = REGISTER - result.bits
+                world.prefer(world.bits(width).eq(world.fresh(name, width), world.bits(width).const(0)))
+
+
+def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any, call: Any) -> State[W, B]:
+    """All paths of `patch` (jumps go forward) joined at its end.
+
+    Raises `Unsupported` for a jump backwards or out of the patch.
+    """
+    pending = [start]
+    ended: list[State[W, B]] = []
+    for _ in range(MAX_STEPS):
+        if not pending:
+            break
+        state = pending.pop()
+        if state.slot == len(patch):
+            ended.append(state)
+            continue
+        if state.slot > len(patch):
+            raise Unsupported("a patch jumps behind its own end")
+        insn = patch[state.slot]
+        for successor in step(b, state, insn, immediate(state.slot, insn), call):
+            if successor.slot <= state.slot:
+                raise Unsupported("a patch jumps backwards")
+            pending.append(successor)
+    if pending:
+        raise Unsupported(f"a patch takes more than {MAX_STEPS} steps")
+    end = ended[0]
+    for state in ended[1:]:
+        end = _join(b, state, end)
+    return end
+
+
+def _join(b: Bits[W, B], one: State[W, B], other: State[W, B]) -> State[W, B]:
+    registers = tuple(b.ite(one.guard, x, y) for x, y in zip(one.registers, other.registers, strict=True))
+    x: Any = one.memory
+    y: Any = other.memory
+    outside = Outside(
+        x.world,
+        b.ite(one.guard, x.memory, y.memory),
+        b.ite(one.guard, x.kernel, y.kernel),
+        b.ite(one.guard, x.callbacks, y.callbacks),
+    )
+    return State(registers, outside, one.slot, b.disj(one.guard, other.guard))

@@ -1,0 +1,123 @@
+"""Text for terminals and pipes. On a pipe: no escape codes, no folding at a width that nobody asked for."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from model.kernel.abi import Abi
+from model.kernel.release import Release
+from proofs.check_release import Cell
+from proofs.obligation import Refuted
+from proofs.outcome import why, word
+from proofs.properties.dispatch_cases import Pair
+from proofs.solver import Result
+
+PIPE_WIDTH = 160
+STYLES = {"proved": "green", "refuted": "bold red", "unknown": "yellow", "unsupported": "yellow"}
+NOT_ACCEPTED = "-"
+NOT_ASKED = "."
+
+
+def console() -> Console:
+    """Where reports go: standard output, with colours only on a terminal."""
+    if sys.stdout.isatty():
+        return Console(highlight=False, soft_wrap=False)
+    return Console(highlight=False, width=PIPE_WIDTH, force_terminal=False, no_color=True)
+
+
+def clean(text: str) -> str:
+    """`text` with every control character shown as an escape: input must not steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def short(helper: str) -> str:
+    """A column's heading: "map_update_elem" -> "update", "map_lookup_percpu_elem" -> "lookup_percpu"."""
+    return helper.removeprefix("map_").removesuffix("_map_elem").removesuffix("_map").removesuffix("_elem")
+
+
+def matrix(cells: Sequence[Cell]) -> Table:
+    """Map type × helper; one word a cell."""
+    helpers = list(dict.fromkeys(cell.row.helper for cell in cells))
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    table.add_column("map type", no_wrap=True)
+    for helper in helpers:
+        table.add_column(short(helper), no_wrap=True)
+    by_type: dict[str, list[Text]] = {}
+    for cell in cells:
+        by_type.setdefault(cell.row.map_type, []).append(_cell(cell))
+    for map_type, texts in by_type.items():
+        table.add_row(map_type, *texts)
+    return table
+
+
+def _cell(cell: Cell) -> Text:
+    match cell.row.pair:
+        case Pair.NOT_ACCEPTED:
+            return Text(NOT_ACCEPTED, style="dim")
+        case Pair.NOT_REWRITTEN | Pair.NO_OPERATION:
+            return Text(cell.row.pair.value)
+        case Pair.CLAIMED:
+            if cell.verdict is None:
+                return Text(NOT_ASKED, style="dim")
+            text = word(cell.verdict)
+            return Text(text, style=STYLES[text])
+
+
+def counts(cells: Iterable[Cell]) -> str:
+    """The summary line's numbers, verdicts first."""
+    tally: Counter[str] = Counter()
+    for cell in cells:
+        if cell.row.pair is not Pair.CLAIMED:
+            tally[cell.row.pair.value] += 1
+        elif cell.verdict is not None:
+            tally[word(cell.verdict)] += 1
+        else:
+            tally["not asked"] += 1
+    verdicts = [f"{tally[name]} {name}" for name in ("proved", "refuted", "unknown", "unsupported")]
+    others = [f"{tally[name]} {name}" for name in ("not accepted", "not rewritten", "no operation") if tally[name]]
+    if tally["not asked"]:
+        others.append(f"{tally['not asked']} left out by --match")
+    return ", ".join(verdicts) + ("; " + ", ".join(others) if others else "")
+
+
+def refutation(result: Result) -> list[str]:
+    """Lines that tell one refutation: its name, where the claim comes from, the values."""
+    verdict = result.verdict
+    assert isinstance(verdict, Refuted)
+    lines = [f"refuted {result.obligation.name}", f"  {result.obligation.origin}"]
+    lines += [f"  {shown}" for shown in verdict.counterexample.shown]
+    return lines
+
+
+def release_report(
+    out: Console, release: Release, abi: Abi, cells: Sequence[Cell], *, verbose: bool, seconds: float
+) -> None:
+    """Table, refutations, open ones, and (verbose) every obligation with the solver's time for it."""
+    out.print(f"Dispatch claims of Linux {release.version} ({release.name}), {abi.name}", markup=False)
+    out.print(matrix(cells))
+    out.print(f"{NOT_ACCEPTED} not accepted by the verifier", markup=False)
+    results = [result for cell in cells for result in cell.results]
+    if verbose:
+        out.print()
+        for result in results:
+            line = f"{word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
+            out.print(line, markup=False, soft_wrap=True)
+    for result in results:
+        if isinstance(result.verdict, Refuted):
+            out.print()
+            out.print("\n".join(refutation(result)), markup=False, soft_wrap=True)
+    for cell in cells:
+        if cell.verdict is not None and why(cell.verdict):
+            line = f"{word(cell.verdict)} {cell.row.map_type}/{cell.row.helper}: {why(cell.verdict)}"
+            out.print(line, markup=False, soft_wrap=True)
+    out.print()
+    claims = sum(cell.verdict is not None for cell in cells)
+    out.print(
+        f"{claims} claims in {len(results)} obligations: {counts(cells)} ({seconds:.1f} s)",
+        markup=False,
+        soft_wrap=True,
+    )
