@@ -1,0 +1,147 @@
+"""Link an entry function with everything that it reaches, as libbpf lays programs out.
+
+libbpf 1.x, bpf_object__reloc_code: the entry comes first; a subprogram is appended at its first reference
+and its own references follow before the caller's next ones (depth first).
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from model.errors import InputError
+from model.isa.insn import Insn
+from model.loaders.elf_btf_ext import BtfExt
+from model.loaders.elf_functions import Function
+from model.loaders.elf_relocations import CALL, PSEUDO_CALL, PSEUDO_FUNC, CodeRef, Target
+from model.program import ExternRef, Line, Map, MapRef, Program, Ref, Subprogram
+
+PROGRAM_LIMIT = 1_000_000
+"""Instructions that the kernel takes for one program (BPF_COMPLEXITY_LIMIT_INSNS, 5.2+)."""
+TOTAL_LIMIT = 8 * PROGRAM_LIMIT
+"""Instructions of all programs of one object: subprograms count in each program that reaches them."""
+
+_PSEUDO_MAP, _PSEUDO_MAP_VALUE, _PSEUDO_KFUNC = 1, 2, 2
+
+
+@dataclass(slots=True)
+class Linker:
+    """`code`, `targets` by section index; `sections` has the sections' names; `lines` is None without .BTF.ext."""
+
+    file: str
+    code: Mapping[int, tuple[Insn, ...]]
+    targets: Mapping[int, Mapping[int, Target]]
+    functions: Mapping[CodeRef, Function]
+    sections: Mapping[int, str]
+    maps: tuple[Map, ...]
+    info: BtfExt | None
+    _slots: dict[int, list[int]] = field(default_factory=dict)
+    _total: int = 0
+
+    def program(self, entry: Function) -> Program:
+        """The program that begins with `entry`; InputError where it is too long."""
+        bases = self._layout(entry)
+        insns: list[Insn] = []
+        refs: dict[int, Ref] = {}
+        lines: dict[int, Line] = {}
+        relocations = 0
+        for function, base in bases.items():
+            insns += self.code[function.section][function.start : function.end]
+            for slot in self._referring(function):
+                self._place(insns, refs, bases, function, slot, base)
+            relocations += self._describe(lines, function, base)
+        section = self.sections[entry.section]
+        return Program(
+            entry.name,
+            tuple(insns),
+            self.maps,
+            tuple(Subprogram(f.name, base, base + f.end - f.start) for f, base in bases.items()),
+            refs,
+            lines,
+            section=section,
+            type=section.lstrip("?").split("/", 1)[0],
+            notes=tuple(_notes(refs, relocations)),
+        )
+
+    def _layout(self, entry: Function) -> dict[Function, int]:
+        """Where each function goes, in slots, in order."""
+        bases = {entry: 0}
+        length = entry.end - entry.start
+        path = [iter(self._callees(entry))]
+        while path:
+            callee = next(path[-1], None)
+            if callee is None:
+                path.pop()
+            elif callee not in bases:
+                bases[callee] = length
+                length += callee.end - callee.start
+                path.append(iter(self._callees(callee)))
+        self._total += length
+        if length > PROGRAM_LIMIT or self._total > TOTAL_LIMIT:
+            expected = (
+                f"program of {length} instructions: at most {PROGRAM_LIMIT}, {TOTAL_LIMIT} in all programs together"
+            )
+            raise InputError(self.file, f"section {self.sections[entry.section]}, function {entry.name}", expected)
+        return bases
+
+    def _referring(self, function: Function) -> list[int]:
+        """The slots of a function that have a target, in order."""
+        slots = self._slots.get(function.section)
+        if slots is None:
+            slots = self._slots[function.section] = sorted(self.targets[function.section])
+        return slots[bisect_left(slots, function.start) : bisect_left(slots, function.end)]
+
+    def _callees(self, function: Function) -> Iterator[Function]:
+        targets = self.targets[function.section]
+        for slot in self._referring(function):
+            target = targets[slot]
+            if isinstance(target, CodeRef):
+                yield self.functions[target]
+
+    def _place(
+        self,
+        insns: list[Insn],
+        refs: dict[int, Ref],
+        bases: Mapping[Function, int],
+        function: Function,
+        slot: int,
+        base: int,
+    ) -> None:
+        """Write what the slot refers to into the linked instructions."""
+        at = base + slot - function.start
+        insn = insns[at]
+        target = self.targets[function.section][slot]
+        match target:
+            case CodeRef():
+                source = PSEUDO_CALL if insn.opcode == CALL else PSEUDO_FUNC
+                insns[at] = replace(insn, src=source, imm=bases[self.functions[target]] - at - 1)
+                if source == PSEUDO_FUNC:
+                    insns[at + 1] = replace(insns[at + 1], imm=0)
+                return
+            case MapRef():
+                source = _PSEUDO_MAP if target.offset is None else _PSEUDO_MAP_VALUE
+                insns[at] = replace(insn, src=source, imm=0)
+                insns[at + 1] = replace(insns[at + 1], imm=target.offset or 0)
+            case ExternRef():
+                if insn.opcode == CALL:
+                    insns[at] = replace(insn, src=_PSEUDO_KFUNC, imm=0)
+        refs[at] = target
+
+    def _describe(self, lines: dict[int, Line], function: Function, base: int) -> int:
+        """Source lines of a function; returns how many CO-RE relocations it has."""
+        if self.info is None:
+            return 0
+        name = self.sections[function.section]
+        rows = self.info.lines.get(name, [])
+        first = bisect_left(rows, function.start * 8, key=lambda row: row[0])
+        last = bisect_left(rows, function.end * 8, key=lambda row: row[0])
+        for offset, line in rows[first:last]:
+            lines[base + offset // 8 - function.start] = line
+        core = self.info.core.get(name, [])
+        return bisect_left(core, function.end * 8) - bisect_left(core, function.start * 8)
+
+
+def _notes(refs: Mapping[int, Ref], relocations: int) -> Iterator[str]:
+    if relocations:
+        yield f"{relocations} CO-RE relocations are left as they are: field offsets are those of the compile time"
+    for name in sorted({ref.name for ref in refs.values() if isinstance(ref, ExternRef) and ref.weak}):
+        yield f"{name} is weak: the kernel may lack it"
