@@ -216,7 +216,7 @@ def read_fields(tree: object, file: str) -> Release:
         gen_lookup=rows("gen_lookup", _gen_lookup),
         meta_equal=rows("meta_equal", lambda _, node: node.word()),
         callbacks=frozenset(node.word() for node in fields["callbacks"].items()),
-        insn_buf=fields["insn_buf"].integer(1, 1 << 16),
+        insn_buf=fields["insn_buf"].integer(0, 1 << 16),
         poison_for_each=fields["poison_for_each"].text(),
         layout=rows("layout", lambda _, node: node.integer()),
         percpu_insn=frozenset(node.word() for node in fields["percpu_insn"].items()),

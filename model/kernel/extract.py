@@ -1,0 +1,205 @@
+"""A release from a kernel source tree: the driver that asks each room and puts the rows together."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from model.errors import InputError
+from model.kernel.c_layout import Structs
+from model.kernel.c_tree import Code, Notes, Tree, Unread
+from model.kernel.c_types import Lookup, typedefs
+from model.kernel.extract_gen_lookup import read_gen_lookup
+from model.kernel.extract_helpers import read_helpers, read_ids, read_protos
+from model.kernel.extract_ops import read_functions, read_map_types, read_numbers, read_slots, read_tables
+from model.kernel.extract_rewrites import read_rewrites
+from model.kernel.extract_verifier import poison_for_each, read_acceptance
+from model.kernel.release import (
+    Apply,
+    Emit,
+    Expr,
+    Function,
+    GenLookup,
+    If,
+    MapType,
+    Offset,
+    OpsTable,
+    Release,
+    Statement,
+)
+
+# Directory under arch/ -> the name of its 64-bit ABI (model.kernel.abi).
+ARCHITECTURES = {
+    "x86": "x86_64",
+    "arm64": "arm64",
+    "riscv": "riscv64",
+    "s390": "s390x",
+    "powerpc": "ppc64le",
+    "loongarch": "loongarch64",
+    "mips": "mips64",
+    "sparc": "sparc64",
+}
+PERCPU = "bpf_jit_supports_percpu_insn"
+
+
+def extract(tree: Path) -> Release:
+    """The release whose sources are at `tree`; `Release.unread` names what has no rule.
+
+    InputError where this is no kernel source tree, or one that lacks the files which decide.
+    """
+    if not tree.is_dir():
+        raise InputError(str(tree), "", "expected a directory with a kernel source tree")
+    try:
+        return _extract(Tree(tree))
+    except RecursionError:
+        raise InputError(str(tree), "", "expected C that is nested less deeply") from None
+
+
+def _extract(tree: Tree) -> Release:
+    notes = Notes()
+    name, version = _version(tree)
+    look = typedefs(tree)
+    numbers = read_numbers(tree, notes)
+    types = read_map_types(tree, numbers, notes)
+    slots = read_slots(tree, look, notes)
+    tables, places = read_tables(tree, slots, notes)
+    tables, functions = read_functions(tree, tables, places, look, notes)
+    types = _with_tables(types, tables, notes)
+    ids = read_ids(tree)
+    helpers = read_helpers(tree, ids, look, notes)
+    protos = read_protos(tree, {row.function for row in helpers.values()}, notes)
+    rewrites, insn_buf = read_rewrites(tree, look, notes)
+    gen_lookup, layout = _sequences(tree, tables, functions, look, notes)
+    return Release(
+        name=name,
+        version=version,
+        origin=f"extracted from a linux {version} source tree",
+        map_types=types,
+        ops=tables,
+        functions=functions,
+        slots=slots,
+        helpers=helpers,
+        helper_ids=ids,
+        accepted=read_acceptance(tree, types, numbers, tables, helpers, protos, notes),
+        rewrites=rewrites,
+        gen_lookup=gen_lookup,
+        meta_equal=_meta_equal(types, tables),
+        callbacks=frozenset(_callbacks(tree, tables, functions, notes)),
+        insn_buf=insn_buf,
+        poison_for_each=poison_for_each(tree),
+        layout=layout,
+        percpu_insn=frozenset(_percpu_insn(tree, notes)),
+        unread=tuple(sorted(notes.lines)),
+    )
+
+
+def _version(tree: Tree) -> tuple[str, str]:
+    """Name ("6.12") and version ("6.12.117") from the Makefile."""
+    text = tree.need("Makefile").data[:4000].decode("utf-8", "replace")
+    parts = [re.search(rf"(?m)^{key} = (\d{{1,4}})$", text) for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
+    found = [match[1] for match in parts if match]
+    if len(found) != 3:
+        raise InputError(str(tree.root), "Makefile", "expected VERSION, PATCHLEVEL and SUBLEVEL of a kernel")
+    extra = re.search(r"(?m)^EXTRAVERSION = ([\w.-]{1,40})$", text)
+    return ".".join(found[:2]), ".".join(found) + (extra[1] if extra else "")
+
+
+def _with_tables(types: Mapping[str, MapType], tables: Mapping[str, OpsTable], notes: Notes) -> dict[str, MapType]:
+    """The types, without the operations that no file under kernel/ and net/ defines."""
+    for row in types.values():
+        if row.ops is not None and row.ops not in tables:
+            notes.add("include/linux/bpf_types.h", 1, f"no table was found for {row.name}: {row.ops}")
+    return {key: row if row.ops in tables else MapType(row.name, row.number, None) for key, row in types.items()}
+
+
+def _sequences(
+    tree: Tree, tables: Mapping[str, OpsTable], functions: Mapping[str, Function], look: Lookup, notes: Notes
+) -> tuple[dict[str, GenLookup], dict[str, int]]:
+    """The map_gen_lookup functions as data, and the offsets in them that need no build."""
+    lookups: dict[str, GenLookup] = {}
+    layout: dict[str, int] = {}
+    for key, code in _bodies(tree, tables, functions, "map_gen_lookup"):
+        structs = Structs(tree, look, (code.file,))
+        try:
+            lookups[key] = read_gen_lookup(code, look, structs, notes)
+        except Unread as error:
+            notes.add(code.file, code.line, f"{key}: {error}")
+            continue
+        for place in _offsets(lookups[key].body):
+            try:
+                layout[f"struct {place.struct}.{place.member}"] = structs.offset(place.struct, place.member)
+            except Unread:
+                continue  # needs a build: such offsets are left open by design, not by lack of a rule
+    return lookups, layout
+
+
+def _bodies(
+    tree: Tree, tables: Mapping[str, OpsTable], functions: Mapping[str, Function], slot: str
+) -> Iterator[tuple[str, Code]]:
+    """The definitions of the functions in `slot`, each once."""
+    for key in sorted({table.slots[slot] for table in tables.values() if slot in table.slots}):
+        function = functions.get(key)
+        source = tree.get(function.file) if function else None
+        code = source.function(function.name) if source and function else None
+        if code is not None:
+            yield key, code
+
+
+def _offsets(body: tuple[Statement, ...]) -> Iterator[Offset]:
+    for statement in body:
+        match statement:
+            case Emit(_, arguments, _):
+                for argument in arguments:
+                    yield from _offsets_in(argument)
+            case If(condition, then, otherwise):
+                yield from _offsets_in(condition)
+                yield from _offsets(then + otherwise)
+
+
+def _offsets_in(expr: Expr) -> Iterator[Offset]:
+    if isinstance(expr, Offset):
+        yield expr
+    elif isinstance(expr, Apply):
+        for argument in expr.arguments:
+            yield from _offsets_in(argument)
+
+
+def _meta_equal(types: Mapping[str, MapType], tables: Mapping[str, OpsTable]) -> dict[str, str]:
+    return {
+        name: tables[row.ops].slots["map_meta_equal"]
+        for name, row in types.items()
+        if row.ops in tables and "map_meta_equal" in tables[row.ops].slots
+    }
+
+
+def _callbacks(
+    tree: Tree, tables: Mapping[str, OpsTable], functions: Mapping[str, Function], notes: Notes
+) -> Iterator[str]:
+    """The operations for for_each that call their bpf_callback_t parameter (maybe through a cast)."""
+    for key, code in _bodies(tree, tables, functions, "map_for_each_callback"):
+        names = [
+            parameter.text.split()[-1].lstrip("*")
+            for parameter in code.need("declarator").find("parameter_declaration")
+            if "bpf_callback_t" in parameter.text
+        ]
+        calls = list(code.need("body").find("call_expression"))
+        called = {name for name in names for call in calls if re.search(rf"\b{name}\b", call.need("function").text)}
+        handed = {name for name in names for call in calls if re.search(rf"\b{name}\b", call.need("arguments").text)}
+        if called:
+            yield key
+        elif handed or not names:
+            notes.add(code.file, code.line, f"{key} does not call its callback itself")
+
+
+def _percpu_insn(tree: Tree, notes: Notes) -> Iterator[str]:
+    """Architectures whose JIT says that it has per-CPU instructions."""
+    for folder, name in ARCHITECTURES.items():
+        for file in tree.files(f"arch/{folder}/net"):
+            source = tree.need(file)
+            code = source.function(PERCPU) if PERCPU.encode() in source.data else None
+            if code is None:
+                continue
+            text = code.need("body").text
+            if text in ("{ return true; }", "{ return IS_ENABLED(CONFIG_PPC64); }"):
+                yield name
+            elif text != "{ return false; }":
+                notes.add(file, code.line, f"{PERCPU}: {text}")
