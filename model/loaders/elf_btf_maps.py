@@ -67,9 +67,8 @@ class _Definitions:
             raise self._btf.error(shape.at, f"map {name}: expected a struct that defines it, found {shape.kind.name}")
         key = (shape.id, inside)
         if key not in self._known:
-            if shape.target < 8 * shape.vlen:
-                expected = f"map {name}: struct of {shape.target} bytes is too small for {shape.vlen} members"
-                raise self._btf.error(shape.at, expected)
+            if shape.target < 8:
+                raise self._btf.error(shape.at, f"map {name}: struct of {shape.target} bytes, expected pointers")
             self._known[key] = self._read(shape, name, inside)
         return self._known[key]
 
