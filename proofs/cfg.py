@@ -10,7 +10,7 @@ Edges have a `kind` (`Edge`); those in INDIRECT are indirect branches of the mac
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 import networkx as nx
 
@@ -21,7 +21,7 @@ from model.program import Program
 Node = tuple[str, int | str]
 
 
-class Edge(str, Enum):
+class Edge(StrEnum):
     FALL = "fall"
     JUMP = "jump"  # taken, conditional or not
     CALL = "call"  # of a subprogram

@@ -22,7 +22,7 @@ class Claim(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """One part of a claim. `name` is a path that sorts and greps; `origin` says in one line where the claim comes from."""
+    """One part of a claim. `name` is a path that sorts and greps; `origin` says in one line where it comes from."""
 
     name: str
     origin: str

@@ -36,7 +36,7 @@ def why(verdict: Verdict) -> str:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict of a conjunction: refuted if a part is, else open if a part is, else proved. `NoRule` if there is none."""
+    """The verdict of a conjunction: refuted if a part is, else open if a part is, else proved; `NoRule` of nothing."""
     found: list[Verdict] = list(verdicts)
     for kind in (Refuted, NoRule, Unknown):
         for verdict in found:

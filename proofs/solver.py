@@ -41,7 +41,7 @@ class _Query:
         self.world = TermWorld()
         self.parts = dict(claim(self.world))
         self.claim = claim
-        self.solver = z3.Solver()
+        self.solver = z3.SolverFor("QF_UFBV")
         self.solver.set("random_seed", SEED)
         self.solver.set("timeout", max(1, int(timeout * 1000)))
         self.solver.add(*self.world.assumptions)

@@ -81,7 +81,7 @@ def address_of(world: World[W, B], symbol: str) -> W:
 def _observations(
     world: World[W, B], abi: Abi, callee: Callee, registers: Sequence[W], outside: Outside[W, B]
 ) -> list[tuple[W, int]]:
-    """What the behaviour of `callee` may depend on: its address, its arguments as it may see them, the world outside."""
+    """What `callee` may depend on: its address, its arguments as it may see them, the world outside."""
     params = callee.prototype.params
     if len(params) > len(registers):
         raise Unsupported(f"{callee.symbol} takes {len(params)} arguments, more than {len(registers)} registers")

@@ -25,7 +25,7 @@ class State(Generic[W, B]):
     guard: B
 
     def put(self, register: int, word: W) -> "State[W, B]":
-        registers = self.registers[:register] + (word,) + self.registers[register + 1 :]
+        registers = (*self.registers[:register], word, *self.registers[register + 1 :])
         return replace(self, registers=registers, slot=self.slot + 1)
 
 

@@ -36,6 +36,15 @@ class HelperBody:
 
 
 @dataclass(frozen=True, slots=True)
+class CallImmediate:
+    """BPF_CALL_IMM(symbol): the low `bits` of symbol - `base` + `addend`, sign-extended to the 32 bits of imm."""
+
+    base: str = "__bpf_call_base"
+    addend: int = 0
+    bits: int = 32
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """The claim. `table` is the map's `struct bpf_map_ops` (member, symbol), `declared` the members' prototypes.
 
@@ -51,6 +60,7 @@ class Dispatch:
     expected: str
     patch: tuple[Insn, ...]
     relocs: tuple[tuple[int, str], ...]
+    immediate: CallImmediate = CallImmediate()
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
         b = world.bits(REGISTER)
@@ -58,12 +68,11 @@ class Dispatch:
         before = Outside(world, world.fresh("memory", 64), world.fresh("kernel", 64), world.fresh("callbacks", 64))
         self._static_tables(world, before, registers[1])
         helper, target, _ = self._helper_side(world, before, registers)
-        show = [("helper: target", target), ("helper: r0", helper.register)]
         after, direct, reached = self._direct_side(world, before, registers)
-        show += [("direct: target", reached), ("direct: r0", after.registers[0])]
-        for label, word in show:
-            world.show(label, REGISTER, word)
-        self._prefer(world, helper, before)
+        self._show(
+            world, registers, (target, *helper.seen, helper.register), (reached, *direct.seen, after.registers[0])
+        )
+        self._prefer(world, helper)
         outside: Any = after.memory
         return {
             "target": b.conj(after.guard, b.eq(reached, address_of(world, self.expected))),
@@ -122,7 +131,7 @@ class Dispatch:
     def _direct_side(
         self, world: World[W, B], before: Outside[W, B], registers: tuple[W, ...]
     ) -> tuple[State[W, B], Return[W, B], W]:
-        """The patch from its first instruction until it is left: one state at its end, its last call and that call's target."""
+        """The patch until it is left: one state at its end, its last call and that call's target."""
         b = world.bits(REGISTER)
         none = Return(registers[0], registers[1:6], before)
         made: list[tuple[W, Return[W, B]]] = []
@@ -142,23 +151,42 @@ class Dispatch:
         def immediate(slot: int, insn: Insn) -> W:
             if slot not in relocs:
                 return world.bits(32).const(insn.imm)
-            distance = b.sub(address_of(world, relocs[slot]), address_of(world, "__bpf_call_base"))
-            return b.extract(distance, 31, 0)
+            rule = self.immediate
+            distance = b.sub(address_of(world, relocs[slot]), address_of(world, rule.base))
+            kept = b.extract(b.add(distance, b.const(rule.addend)), rule.bits - 1, 0)
+            return world.bits(rule.bits).sext(kept, 32)
 
         end = run(b, self.patch, State(registers, before, 0, b.true()), immediate, call)
         target, done = made[-1] if made else (b.const(0), none)
         return end, done, target
 
-    def _prefer(self, world: World[W, B], helper: Return[W, B], before: Outside[W, B]) -> None:
+    def _show(self, world: World[W, B], registers: Sequence[W], helper: Sequence[W], direct: Sequence[W]) -> None:
+        """What both sides start from, and each side's values in the order in which they come to be."""
+        count = len(self.helper.params)
+        for i in range(1, 1 + count):
+            world.show(f"r{i}", REGISTER, registers[i])
+        labels = ["target", *[f"argument {i + 1} as the operation may see it" for i in range(5)], "r0"]
+        for side, words in (("helper", helper), ("direct", direct)):
+            for label, word in zip(labels, words, strict=True):
+                world.show(f"{side}: {label}", REGISTER, word)
+
+    def _prefer(self, world: World[W, B], helper: Return[W, B]) -> None:
         """An errno that each operation can return, unspecified bits of zero: what a person expects to see."""
         b = world.bits(REGISTER)
         result = dict(self.declared)[self.helper.slot].result
         if not result.pointer and result.bits:
             world.prefer(b.eq(helper.register, b.const(-22)))
-        for name in ("direct, call 1: unspecified upper bits of the result",):
-            if 0 < result.bits < REGISTER:
-                width = REGISTER - result.bits
-                world.prefer(world.bits(width).eq(world.fresh(name, width), world.bits(width).const(0)))
+        for callee in self.functions:
+            width = REGISTER - callee.prototype.result.bits
+            if 0 < width < REGISTER:
+                rest = world.bits(width)
+                name = "direct, call 1: unspecified upper bits of the result"
+                world.prefer(rest.eq(world.fresh(name, width), rest.const(0)))
+        world.prefer(b.eq(address_of(world, "__bpf_call_base"), b.const(0xFFFFFFFF81200000)))
+        for i, callee in enumerate(self.functions):
+            world.prefer(b.eq(address_of(world, callee.symbol), b.const(0xFFFFFFFF81210000 + 0x1000 * i)))
+        for i in range(1, 11):
+            world.prefer(b.eq(world.fresh(f"r{i}", REGISTER), b.const(0xFFFF888100000000 + 0x1000 * i)))
 
 
 def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any, call: Any) -> State[W, B]:

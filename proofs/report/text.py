@@ -11,7 +11,7 @@ from rich.text import Text
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from proofs.check_release import Cell
-from proofs.obligation import Refuted
+from proofs.obligation import Refuted, Shown
 from proofs.outcome import why, word
 from proofs.properties.dispatch_cases import Pair
 from proofs.solver import Result
@@ -89,8 +89,20 @@ def refutation(result: Result) -> list[str]:
     verdict = result.verdict
     assert isinstance(verdict, Refuted)
     lines = [f"refuted {result.obligation.name}", f"  {result.obligation.origin}"]
-    lines += [f"  {shown}" for shown in verdict.counterexample.shown]
+    lines += [f"  {shown}" for shown in told(verdict.counterexample.shown)]
     return lines
+
+
+def told(shown: Sequence[Shown]) -> list[Shown]:
+    """Of a counterexample's words, those to print: what both sides agree on is left out, r0 excepted."""
+    by_label = {word.label: word.value for word in shown}
+
+    def parts(word: Shown) -> bool:
+        side, _, label = word.label.partition(": ")
+        other = {"helper": "direct", "direct": "helper"}.get(side)
+        return other is None or label == "r0" or by_label.get(f"{other}: {label}") != word.value
+
+    return [word for word in shown if parts(word)]
 
 
 def release_report(

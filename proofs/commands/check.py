@@ -1,0 +1,76 @@
+"""Without FILE: every Dispatch claim of a release, for each map type and helper that the verifier accepts together.
+With FILE: the map-helper call sites of each program in it, what the release does with each, and the verdicts.
+
+FILE is a BPF ELF object, a `bpftool prog dump xlated` (text, or JSON from -j; with or without opcodes), or
+assembly text in the kernel's syntax.
+"""
+
+import argparse
+from time import perf_counter
+
+from model.errors import InputError
+from proofs.check_release import check as check_release
+from proofs.commands.options import abi, add_kernel, kernel, positive_seconds
+from proofs.outcome import Exit, status
+from proofs.report.text import console, release_report
+from proofs.solver import DEFAULT_TIMEOUT, Solver
+
+SUMMARY = "check a kernel release, or programs in files"
+EXAMPLES = """\
+examples:
+  python -m proofs check                                 the newest release, x86-64
+  python -m proofs check --kernel 6.1 --match 'dispatch/*/hash/*' --verbose
+  python -m proofs check --kernel 6.12 prog.bpf.o        an object, as Linux 6.12 would rewrite it
+  bpftool prog dump xlated id 7 > p.txt; bpftool map show -j > m.json
+  python -m proofs check --maps m.json p.txt             a program as the kernel runs it
+  python -m proofs check --assume 142:r4=array part.txt  a fragment whose map in r4 is not shown
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="*", help="BPF object, bpftool dump, or assembly text")
+    add_kernel(parser)
+    parser.add_argument(
+        "--match", metavar="GLOB", help="only obligations whose name, or a path that it begins with, fits GLOB"
+    )
+    parser.add_argument("--verbose", action="store_true", help="each obligation with the solver's time in ms")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=positive_seconds,
+        default=DEFAULT_TIMEOUT,
+        help=f"the solver's limit for one obligation (default: {DEFAULT_TIMEOUT:g})",
+    )
+    files = parser.add_argument_group("with FILE")
+    files.add_argument("--maps", metavar="FILE", help="the maps of dumps: output of `bpftool map show -j`")
+    files.add_argument("--section", metavar="NAME", help="only programs of this section")
+    files.add_argument("--program", metavar="NAME", help="only programs of this name")
+    files.add_argument(
+        "--assume",
+        metavar="[INDEX:]REG=TYPE",
+        action="append",
+        default=[],
+        help="REG holds a map of TYPE when the instruction INDEX (as listed; default: the first) is reached",
+    )
+    files.add_argument("--unprivileged", action="store_true", help="as loaded without CAP_PERFMON/CAP_SYS_ADMIN")
+    files.add_argument("--no-jit", action="store_true", help="as loaded with net.core.bpf_jit_enable=0")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.files:
+        from proofs.commands.check_files import run as run_files
+
+        return run_files(options)
+    given = [
+        name for name in ("maps", "section", "program", "assume", "unprivileged", "no_jit") if getattr(options, name)
+    ]
+    if given:
+        raise InputError(f"--{given[0].replace('_', '-')}", "", "expected a FILE to check with it")
+    release, chosen = kernel(options.kernel), abi(options.arch)
+    started = perf_counter()
+    cells = list(check_release(release, chosen, Solver(options.timeout), options.match))
+    verdicts = [cell.verdict for cell in cells if cell.verdict is not None]
+    if not verdicts:
+        raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
+    release_report(console(), release, chosen, cells, verbose=options.verbose, seconds=perf_counter() - started)
+    return Exit(status(verdicts))

@@ -1,0 +1,48 @@
+"""Options that several commands share."""
+
+import argparse
+import re
+from pathlib import Path
+
+from model.errors import InputError
+from model.kernel.abi import ABIS, Abi
+from model.kernel.data import available, load_release, load_release_file
+from model.kernel.release import Release
+
+
+def add_kernel(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kernel",
+        metavar="RELEASE",
+        default="newest",
+        help="a release in the data (see `list`), or a release file written by `extract` (default: the newest)",
+    )
+    parser.add_argument(
+        "--arch",
+        metavar="ARCH",
+        default="x86_64",
+        help=f"the C ABI: {', '.join(ABIS)} (default: x86_64)",
+    )
+
+
+def kernel(text: str) -> Release:
+    """The release that `--kernel` names. A path ("/" in it, or ending in .json) is a release file."""
+    if "/" in text or text.endswith(".json"):
+        return load_release_file(Path(text))
+    return load_release(text)
+
+
+def abi(text: str) -> Abi:
+    found = ABIS.get(text.replace("-", "_"))
+    if found is None:
+        raise InputError("--arch", text[:80], f"expected one of {', '.join(ABIS)}")
+    return found
+
+
+def positive_seconds(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not 0 < float(text) <= 86400:
+        raise argparse.ArgumentTypeError(f"expected seconds, more than 0 and at most 86400, not {text!r}")
+    return float(text)
+
+
+__all__ = ["abi", "add_kernel", "available", "kernel", "positive_seconds"]
