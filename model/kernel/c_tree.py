@@ -79,7 +79,7 @@ def split_arguments(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A tree-sitter node with the bytes that it was parsed from; `first` is the line number of the bytes' first line."""
+    """A tree-sitter node with the bytes that it was parsed from; `first` is the line number where these begin."""
 
     node: Node
     data: bytes

@@ -72,7 +72,7 @@ def typedefs(tree: Tree) -> Lookup:
 
 
 def read_type(text: str, look: Lookup) -> CType:
-    """The type of a declaration or of a type name ("struct bpf_map *map", "u32", "bpf_callback_t fn"). Raises Unread."""
+    """The type of a declaration or type name ("struct bpf_map *map", "u32", "bpf_callback_t fn"). Raises Unread."""
     return _read_type(text, look, 8)
 
 
@@ -129,7 +129,7 @@ def _words(text: str) -> str:
 
 
 def read_prototype(text: str, look: Lookup) -> tuple[str, Prototype]:
-    """Name and types of "long f(struct bpf_map *map, u64 key)" or of "long (*slot)(…)" ("" for no name). Raises Unread."""
+    """Name ("" for none) and types of "long f(struct bpf_map *map, u64 key)" or "long (*slot)(…)". Raises Unread."""
     folded = " ".join(text[: LENGTH + 1].split())
     if len(text) > LENGTH:
         raise Unread(f"a declaration that is too long: {folded}")

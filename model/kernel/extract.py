@@ -164,11 +164,8 @@ def _offsets_in(expr: Expr) -> Iterator[Offset]:
 
 
 def _meta_equal(types: Mapping[str, MapType], tables: Mapping[str, OpsTable]) -> dict[str, str]:
-    return {
-        name: tables[row.ops].slots["map_meta_equal"]
-        for name, row in types.items()
-        if row.ops in tables and "map_meta_equal" in tables[row.ops].slots
-    }
+    functions = {name: tables[row.ops].slots.get("map_meta_equal") for name, row in types.items() if row.ops}
+    return {name: function for name, function in functions.items() if function}
 
 
 def _callbacks(

@@ -116,7 +116,7 @@ def _expression(code: Code, scope: Scope) -> list[Statement]:
 
 
 def _declare(code: Code, scope: Scope) -> None:
-    """Locals: `const int ret = BPF_REG_0`, `u32 size = array->elem_size`, `struct t *x = container_of(map, struct t, map)`."""
+    """Locals: `const int ret = BPF_REG_0`, `u32 size = array->elem_size`, `struct t *x = container_of(…)`."""
     kind = code.need("type")
     for item in code.children:
         if item.type != "init_declarator":

@@ -91,7 +91,7 @@ def _read(
 
 
 def _body(code: Code, function: str, parameters: list[str], look: Lookup) -> tuple[str, tuple[int, ...], CType | None]:
-    """Slot, indexes of the parameters handed over, cast: of `return [(cast)] map->ops->slot(…)` behind WARN_ON_… only."""
+    """Slot, indexes of the parameters handed over, cast: of `return [(cast)] map->ops->slot(…)` behind WARN_ON only."""
     outer = next(code.find("compound_statement"))
     for statement in outer.children[:-1]:
         if statement.type != "expression_statement" or not statement.text.startswith("WARN_ON"):

@@ -83,7 +83,8 @@ def _pair(
     enumerator = next(
         name for name, number in checks.constants.items() if name.startswith(PREFIX) and number == row.number
     )
-    if row.ops not in tables:
+    table = tables.get(row.ops or "")
+    if table is None:
         return Acceptance(False, "", f"no operations were found for {enumerator}")
     if row.name in checks.refused:
         return Acceptance(False, "", checks.refused[row.name])
@@ -102,7 +103,7 @@ def _pair(
             if kind in argument.replace("UNINIT_", ""):
                 return Acceptance(False, "", reason)
     needed, error_name = checks.callback_slots
-    missing = [slot for slot in needed if slot not in tables[row.ops].slots]
+    missing = [slot for slot in needed if slot not in table.slots]
     if helper.name == FOR_EACH and missing:
         return Acceptance(False, "", f"-{error_name} in {CALLBACK}: {row.ops} has no {missing[0]}")
     return Acceptance(True, "" if len(good) == len(paths) else _condition(good), "")

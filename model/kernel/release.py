@@ -212,7 +212,8 @@ class Release:
     `gen_lookup` is keyed by function name (the value of slot "map_gen_lookup"). `meta_equal` maps a type
     to the function that decides which inner maps fit a template, `callbacks` lists operations that
     call back into the program (and so hold an indirect call of their own). `insn_buf` is the limit of a
-    patch in instructions (this many are too many; 0 where it was not read). `poison_for_each` is "refused" or "stays". `layout` holds the offsets that are
+    patch in instructions (this many are too many; 0 where it was not read). `poison_for_each` is "refused",
+    "stays", or "" where the release has no for_each. `layout` holds the offsets that are
     known without a build ("struct htab_elem.key" -> bytes). `percpu_insn` names the architectures whose
     JIT has `bpf_jit_supports_percpu_insn()` true (names as in `model.kernel.abi`). `unread` lists what the
     extractor could not read: one line each, with file, line and construct.
