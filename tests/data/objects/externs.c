@@ -4,7 +4,7 @@
 
 extern int CONFIG_HZ __kconfig;
 extern unsigned int LINUX_KERNEL_VERSION __kconfig;
-extern const void init_task __ksym;
+extern const void __bpf_call_base __ksym;
 extern int missing_variable __ksym __weak;
 extern __u64 bpf_get_no_such_thing(__u32 number) __ksym __weak;
 extern void bpf_rcu_read_lock(void) __ksym;
@@ -16,7 +16,7 @@ int ask_kernel(struct __sk_buff *skb)
 	__u64 result = CONFIG_HZ + LINUX_KERNEL_VERSION;
 
 	bpf_rcu_read_lock();
-	result += (__u64)&init_task;
+	result += (__u64)&__bpf_call_base;
 	bpf_rcu_read_unlock();
 	if (&missing_variable)
 		result++;

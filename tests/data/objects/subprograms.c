@@ -75,22 +75,4 @@ int nested(struct __sk_buff *skb)
 	return limit(average(total, skb->len));
 }
 
-/* Static and in a section of programs: called, so no program of its own. */
-SEC("tc") static noinline int helper_here(struct __sk_buff *skb)
-{
-	return skb->len > 64;
-}
-
-SEC("tc")
-int calls_neighbour(struct __sk_buff *skb)
-{
-	return helper_here(skb) + 1;
-}
-
-SEC("?tc")
-int on_request(struct __sk_buff *skb)
-{
-	return 0;
-}
-
 char _license[] SEC("license") = "GPL";
