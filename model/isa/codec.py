@@ -123,23 +123,21 @@ def _name(forms: list[Form]) -> str:
     return forms[0].name if len(forms) == 1 else forms[0].name.partition("}")[0] + "}"
 
 
-def _why_no_form(insn: Insn, loaded: bool) -> str:
-    """Which field keeps the slot from being one of its opcode's forms; selectors first."""
+def why_no_form(insn: Insn, *, loaded: bool) -> str | None:
+    """Which field keeps a single slot from being one of its opcode's forms (selectors first), None if none does."""
     forms = list((LOADED_FORMS if loaded else OBJECT_FORMS)[insn.opcode])
     if not forms:
         if LOADED_FORMS[insn.opcode]:
-            name = LOADED_FORMS[insn.opcode][0].name
+            name = _name(list(LOADED_FORMS[insn.opcode]))
             return f"opcode 0x{insn.opcode:02x} {name} is made by the kernel only, no program may hold it"
         return f"unknown opcode 0x{insn.opcode:02x}"
-    name = _name(forms)
     for field in ("src", "off", "imm", "dst"):
         value: int = getattr(insn, field)
         rest = [form for form in forms if value in getattr(form, field)]
         if not rest:
-            return f"{name}: {_expected(field, value, forms)}"
+            return f"{_name(forms)}: {_expected(field, value, forms)}"
         forms = rest
-        name = _name(forms)
-    raise AssertionError(f"{insn} is a form after all")
+    return None
 
 
 def _why_no_second(second: Insn) -> str | None:
@@ -162,14 +160,15 @@ def why_invalid(insns: Sequence[Insn], slot: int, *, loaded: bool) -> str | None
         why = _why_no_second(insn)
         return None if why is None else f"second slot of a 64-bit load: {why}"
     if insn.opcode != WIDE:
-        return None if form_of(insn, loaded=loaded) else _why_no_form(insn, loaded)
+        return why_no_form(insn, loaded=loaded)
     if slot + 1 >= len(insns):
         return "64-bit load without its second slot"
     why = _why_no_second(insns[slot + 1])
     if why is not None:
         return f"second slot of a 64-bit load: {why}"
-    if form_of(insn, loaded=loaded) is None:
-        return _why_no_form(insn, loaded)
+    why = why_no_form(insn, loaded=loaded)
+    if why is not None:
+        return why
     high = insns[slot + 1].imm
     if form_of(insn, loaded=loaded, high=high) is None:
         return f"64-bit load of kind {insn.src}: reserved second immediate is {high}, not 0"

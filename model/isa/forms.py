@@ -44,7 +44,7 @@ IMM = range(-(1 << 31), 1 << 31)
 
 
 def just(*values: int) -> frozenset[int]:
-    return frozenset(values)
+    return frozenset(map(int, values))
 
 
 class Group(Enum):
