@@ -2,14 +2,14 @@
 
 A dump shows the kernel's working copy of a program, in which a call of a subprogram (source 1) means:
 
-| made from | off | imm |
+| off | imm | of what, in kernel/bpf |
 |---|---|---|
-| a JITed program (kernel/bpf/verifier.c, `jit_subprogs`, 4.18 to 6.12) | relative target, cut to 16 bits | index of the subprogram |
-| the same, 7.3 (syscall.c, `prepare_dump_pseudo_call`) | relative target, 0 where 16 bits are too few | index |
-| an interpreted one (core.c, `bpf_patch_call_args`) | relative target, cut to 16 bits | address of an interpreter |
-| any of these, read without leave to see addresses (syscall.c, `bpf_insn_prepare_dump`) | the same | 0 |
-| 7.3's working copy itself (fixups.c, `bpf_jit_subprogs`) | index of the subprogram | relative target |
-| a program that the kernel left as it was (offloaded) | 0 | relative target |
+| relative target, cut to 16 bits | index of the subprogram | a JITed program (verifier.c, `jit_subprogs`, 6.1) |
+| the same, 0 where 16 bits are too few | index | 7.3 (syscall.c, `prepare_dump_pseudo_call`) |
+| relative target, cut to 16 bits | address | an interpreted program (core.c, `bpf_patch_call_args`, 6.1) |
+| as above | 0 | restricted kernel pointers (syscall.c, `bpf_insn_prepare_dump`) |
+| index of the subprogram | relative target | 7.3's working copy itself (fixups.c, `bpf_jit_subprogs`) |
+| 0 | relative target | a program that the kernel left as it was (offloaded) |
 
 Relative is to the next slot. Offset 0 is never a target: a function does not end in a call. What the table
 leaves open is settled by where functions start, which a dump with BTF shows.
@@ -27,7 +27,7 @@ _REACH = 1 << 16  # values of a 16-bit offset
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """Where functions start in a program of `size` slots: sorted slots, the same as a set, and slots by name."""
+    """Where functions start in a program of `size` slots: sorted slots, the same as a set, slots by name."""
 
     size: int
     starts: Sequence[int]
@@ -72,20 +72,13 @@ def resolve(listing: Listing, file: str) -> dict[int, int]:
 
 
 def _target(slot: int, insn: Insn, listing: Listing, known: Functions) -> int | None:
-    """A known function's start if the table allows one, else a slot of the listing, else (fragments) anywhere."""
-    candidates = list(_candidates(slot, insn, listing, known))
-    for target in candidates:
+    """A known function's start if the table allows one; else the plain reading (no BTF, or outside of a fragment)."""
+    for target in _candidates(slot, insn, listing, known):
         if target in known.known:
             return target
-    plain = [
-        target for target in (slot + 1 + insn.off if insn.off else None, _plain_imm(slot, insn, listing)) if target
-    ]
-    inside = [target for target in plain if 0 <= target < known.size]
-    return next(iter(inside or plain), None)
-
-
-def _plain_imm(slot: int, insn: Insn, listing: Listing) -> int | None:
-    return None if insn.off or slot in listing.blind or not insn.imm else slot + 1 + insn.imm
+    if insn.off:
+        return slot + 1 + insn.off
+    return slot + 1 + insn.imm if insn.imm and slot not in listing.blind else None
 
 
 def _candidates(slot: int, insn: Insn, listing: Listing, known: Functions) -> Iterator[int]:

@@ -64,7 +64,9 @@ def _program(stream: JsonStream, place: str) -> Iterator[Header | Row]:
     seen = False
     for key in stream.members("of a program"):
         if key != "insns":
-            known[key] = stream.small() if key in ("name", "type", "error") else _skip(stream)
+            value = stream.small()
+            if key in ("name", "type", "error"):
+                known[key] = value
             continue
         if seen:
             raise InputError(stream.file, place, 'expected "insns" once in a program')
@@ -79,10 +81,6 @@ def _program(stream: JsonStream, place: str) -> Iterator[Header | Row]:
         raise InputError(stream.file, place, 'expected "disasm" (an instruction) or "insns" (a program) in the object')
 
 
-def _skip(stream: JsonStream) -> None:
-    stream.small()
-
-
 def _string(of: dict[str, Any], key: str, file: str, place: str, number: bool = False) -> str:
     value = of.get(key, "")
     if number and type(value) is int and 0 <= value < 1 << 32:  # a type that bpftool has no name for
@@ -92,6 +90,13 @@ def _string(of: dict[str, Any], key: str, file: str, place: str, number: bool = 
     return printable(value)
 
 
+def _number(of: dict[str, Any], key: str, file: str, place: str) -> int:
+    value = of.get(key, 0)
+    if type(value) is not int or not 0 <= value < 1 << 32:  # a bool is no number here
+        raise InputError(file, f"{place}.{key}", "expected an integer of 32 bits, unsigned")
+    return value
+
+
 def _row(entry: Any, file: str, place: str) -> Row:
     if not isinstance(entry, dict) or not isinstance(entry.get("disasm"), str):
         hint = " (a dump of JITed code has none)" if isinstance(entry, dict) and "operation" in entry else ""
@@ -99,10 +104,8 @@ def _row(entry: Any, file: str, place: str) -> Row:
     prototype = _string(entry, "proto", file, place)
     line: Line | None = None
     if "src" in entry or "line_num" in entry:
-        numbers = [entry.get(key, 0) for key in ("line_num", "line_col")]
-        if any(type(number) is not int or not 0 <= number < 1 << 32 for number in numbers):
-            raise InputError(file, f"{place}.line_num", "expected integers of 32 bits, unsigned")
-        line = Line(_string(entry, "file", file, place), *numbers, _string(entry, "src", file, place))
+        number, column = (_number(entry, key, file, place) for key in ("line_num", "line_col"))
+        line = Line(_string(entry, "file", file, place), number, column, _string(entry, "src", file, place))
     opcodes = entry.get("opcodes")
     return Row(
         index=None,
@@ -118,17 +121,18 @@ def _opcodes(entry: Any, file: str, place: str) -> Opcodes:
     if not isinstance(entry, dict):
         raise InputError(file, place, 'expected an object with "code", "src_reg", "dst_reg", "off" and "imm"')
 
-    def data(key: str, sizes: tuple[int, ...]) -> bytes:
+    def data(key: str, size: int) -> bytes:
         value = entry.get(key)
         items = value if isinstance(value, list) else [value]
-        if len(items) not in sizes or not all(isinstance(item, str) and _BYTE.fullmatch(item) for item in items):
-            raise InputError(file, f"{place}.{key}", f'expected {sizes[0]} byte{"s" * (sizes[0] > 1)} like "0xff"')
-        return bytes(int(item, 16) for item in items)
+        texts = [item for item in items if isinstance(item, str) and _BYTE.fullmatch(item)]
+        if len(texts) != size or len(items) != size:
+            raise InputError(file, f"{place}.{key}", f'expected {size} byte{"s" * (size > 1)} like "0xff"')
+        return bytes(int(item, 16) for item in texts)
 
-    code = data("code", (1,))[0]
-    dst, src = data("dst_reg", (1,))[0], data("src_reg", (1,))[0]
+    code = data("code", 1)[0]
+    dst, src = data("dst_reg", 1)[0], data("src_reg", 1)[0]
     if dst > 15 or src > 15:
         raise InputError(file, place, "expected registers of 4 bits")
-    opcodes = Opcodes(code, (dst, src), data("off", (2,)), data("imm", (12,) if code == LD_IMM64 else (4,)))
+    opcodes = Opcodes(code, (dst, src), data("off", 2), data("imm", 12 if code == LD_IMM64 else 4))
     opcodes.check(file, place)
     return opcodes

@@ -63,9 +63,7 @@ def _jumps_leave(listing: Listing, file: str) -> bool:
             if target + base < 0:
                 raise InputError(file, listing.places[slot], f"expected a target from slot 0 on, found {target + base}")
         elif target and insns[target - 1].opcode == LD_IMM64:
-            expected = (
-                f"expected a jump to an instruction, found the second half of a 64-bit load (slot {target + base})"
-            )
+            expected = f"expected a jump to an instruction, slot {target + base} is the second half of a 64-bit load"
             raise InputError(file, listing.places[slot], expected)
     return leaves
 
@@ -86,6 +84,8 @@ def _subprograms(listing: Listing, targets: Mapping[int, int], name: str) -> tup
         names.setdefault(0, name)
     elif names:
         names.setdefault(0, f"part@{listing.base}")  # the end of a function that starts before the fragment
+    if not names:
+        return ()
     starts = sorted(names)
     ends = [*starts[1:], size]
     return tuple(Subprogram(names[start], start, end) for start, end in zip(starts, ends, strict=True))

@@ -103,7 +103,7 @@ def printable(text: str) -> str:
 
 
 def function_name(prototype: str) -> str:
-    """The name in a C prototype as bpftool prints it from BTF ("int prog(struct xdp_md * ctx)"), or in "subprog NAME"."""
+    """The name in a prototype as bpftool prints it ("int prog(struct xdp_md * ctx)"), or in "subprog NAME"."""
     for at, char in enumerate(prototype):
         # A parenthesis after a blank opens the parameters of a function pointer in the result type.
         if char == "(" and at and not prototype[at - 1].isspace() and prototype[at - 1] not in "(*)":
