@@ -14,10 +14,10 @@ from typing import Literal
 
 from model.errors import InputError
 from model.isa.codec import why_no_form
-from model.isa.forms import IMM, OFF, Form
+from model.isa.forms import IMM
 from model.isa.insn import Insn
 from model.isa.opcodes import CALL, WIDE, Alu, Call, Class, Imm64, Source, arithmetic
-from model.isa.shapes import EXACT, SHAPES, NoText, Number, cut, tokens
+from model.isa.shapes import EXACT, SHAPES, NoText, Number, Row, cut, tokens
 
 Target = Literal["call", "subprogram", "callback", "map", "label"]
 
@@ -68,44 +68,41 @@ def _signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-def _bind(form: Form, holes: tuple[str | int, ...], numbers: list[Number]) -> tuple[dict[str, int], int | None]:
+def _bind(row: Row, numbers: list[Number]) -> tuple[dict[str, int], int | None]:
     """The fields that the text holds. Raises `NoText` where a number does not fit its place."""
-    fields: dict[str, int] = {}
+    fields = dict(row.fixed)
     high: int | None = None
-    for hole, number in zip(holes, numbers, strict=True):
-        value = number.value
-        if isinstance(hole, int):
-            if value != hole:
-                raise NoText(f"found {value} in place of {hole}")
-            continue
-        if hole == "off" and value not in OFF:
-            raise NoText(f"offset {value} does not fit 16 bits")
-        if hole == "uimm" and number.hex and 0 <= value < 1 << 32:
-            value = _signed(value)
-        if hole in ("imm", "uimm") and value not in IMM:
-            raise NoText(f"immediate {value} does not fit 32 bits signed")
-        if hole == "wide":
+    for hole, (value, in_hex) in zip(row.holes, numbers, strict=True):
+        if hole == "dst" or hole == "src":
+            if fields.setdefault(hole, value) != value:
+                raise NoText("found two registers where it has to be one")
+        elif hole == "off":
+            if not -0x8000 <= value <= 0x7FFF:
+                raise NoText(f"offset {value} does not fit 16 bits")
+            fields["off"] = value
+        elif hole == "wide":
             if not -(1 << 63) <= value < 1 << 64:
                 raise NoText(f"{value} does not fit 64 bits")
-            value, high = _signed(value), _signed(value >> 32)
-        hole = "imm" if hole in ("uimm", "wide") else hole
-        if fields.setdefault(hole, value) != value:
-            raise NoText("found two registers where it has to be one")
+            fields["imm"], high = _signed(value), _signed(value >> 32)
+        elif isinstance(hole, str):
+            if hole == "uimm" and in_hex and 0 <= value < 1 << 32:
+                value = _signed(value)
+            if not -0x80000000 <= value <= 0x7FFFFFFF:
+                raise NoText(f"immediate {value} does not fit 32 bits signed")
+            fields["imm"] = value
+        elif value != hole:
+            raise NoText(f"found {value} in place of {hole}")
     return fields, high
 
 
-def _complete(form: Form, fields: dict[str, int], high: int | None) -> ParsedInsn:
-    unknown = set()
-    for name in ("dst", "src", "off", "imm"):
-        if name not in fields:
-            values = getattr(form, name)
-            fields[name] = min(values) if len(values) == 1 else 0
-            if len(values) > 1:
-                unknown.add(name)
-    insn = Insn(form.opcode, fields["dst"], fields["src"], fields["off"], fields["imm"])
-    if not unknown and not all(getattr(insn, name) in getattr(form, name) for name in fields):
+def _complete(row: Row, numbers: list[Number]) -> ParsedInsn:
+    form = row.form
+    fields, high = _bind(row, numbers)
+    dst, src, off, imm = fields["dst"], fields["src"], fields["off"], fields["imm"]
+    insn = Insn(form.opcode, dst, src, off, imm)
+    if not row.lost and not (dst in form.dst and src in form.src and off in form.off and imm in form.imm):
         raise NoText(why_no_form(insn, loaded=True) or "found a form of another row")
-    return ParsedInsn(insn, high, unknown=frozenset(unknown))
+    return ParsedInsn(insn, high, None, None, row.lost)
 
 
 def _by_shape(text: str, opcode: int | None) -> ParsedInsn:
@@ -115,14 +112,16 @@ def _by_shape(text: str, opcode: int | None) -> ParsedInsn:
         shape, numbers = tokens(text)
         rows = SHAPES.get(shape, [])
     why = "found no such form"
-    for form, holes in rows:
-        if opcode is not None and form.opcode != opcode:
-            why = f"found opcode 0x{opcode:02x} before the text of 0x{form.opcode:02x}"
-            continue
-        if opcode is None and form.opcode in _MOVES and len(rows) > 1 and numbers[1].hex != (form.opcode == WIDE):
+    for row in rows:
+        code = row.form.opcode
+        if opcode is None:
+            if code in _MOVES and len(rows) > 1 and numbers[1][1] != (code == WIDE):
+                continue
+        elif code != opcode:
+            why = f"found opcode 0x{opcode:02x} before the text of 0x{code:02x}"
             continue
         try:
-            return _complete(form, *_bind(form, holes, numbers))
+            return _complete(row, numbers)
         except NoText as error:
             why = str(error)
     raise NoText(why)
@@ -173,12 +172,14 @@ def _map(match: re.Match[str]) -> ParsedInsn:
 
 def _with_names(text: str) -> ParsedInsn | None:
     """The forms whose text holds a name, as dumps and listings have them."""
-    if match := _CALL.fullmatch(text):
-        return _call(match)
-    if match := _MAP.fullmatch(text):
-        return _map(match)
-    if match := _CALLBACK.fullmatch(text):
-        return _wide(match["dst"], Imm64.FUNC, _imm(match["distance"]), 0, None, "callback")
+    if text.startswith("call"):
+        match = _CALL.fullmatch(text)
+        return _call(match) if match else None
+    if "[" in text:
+        if match := _MAP.fullmatch(text):
+            return _map(match)
+        if match := _CALLBACK.fullmatch(text):
+            return _wide(match["dst"], Imm64.FUNC, _imm(match["distance"]), 0, None, "callback")
     return None
 
 

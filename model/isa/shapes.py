@@ -4,10 +4,10 @@ Built from the rows of `model.isa.forms`, so that what is printed is what is rea
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from model.isa.forms import LOADED_FORMS, ZERO, Form
+from model.isa.forms import LOADED_FORMS, ZERO, Form, Values
 from model.isa.opcodes import CALL, WIDE
 
 
@@ -33,10 +33,8 @@ _HOLES = {90: "dst", 91: "src", 90001: "off", 90002: "imm", 90003: "uimm", 90004
 """Stand-ins for the fields, so that the rows' own texts go through the tokenizer once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    value: int
-    hex: bool = False
+Number = tuple[int, bool]
+"""A hole's value, and whether it stood there in hex."""
 
 
 def tokens(text: str) -> tuple[Shape, list[Number]]:
@@ -53,10 +51,10 @@ def tokens(text: str) -> tuple[Shape, list[Number]]:
         match match.lastgroup:
             case "number":
                 digits = re.sub(r"[+\s]", "", token)
-                numbers.append(Number(int(digits, 0) if "0x" in digits else int(digits), "0x" in digits))
+                numbers.append((int(digits, 16), True) if "0x" in digits else (int(digits), False))
                 shape.append("N")
             case "register":
-                numbers.append(Number(int(token[1:])))
+                numbers.append((int(token[1:]), False))
                 shape.append("R" if token[0] == "r" else "W")
             case _:
                 shape.append(token)
@@ -67,14 +65,37 @@ def cut(text: str) -> tuple[Shape, list[Number]]:
     """Like `tokens`, three times as fast, for text that is spaced as the kernel spaces it."""
     parts = _HOLE.split(text)
     numbers = [
-        Number(int(register)) if register else Number(int(number, 16), True) if "0x" in number else Number(int(number))
+        (int(register or number), False) if register or "0x" not in number else (int(number, 16), True)
         for register, number in zip(parts[2::4], parts[3::4], strict=True)
     ]
     return tuple(parts[0::4] + parts[1::4]), numbers
 
 
-Row = tuple[Form, tuple[str | int, ...]]
-"""A form, and what the holes in its text are: a field's name, or a number that must be there."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One text of a form.
+
+    `holes` tells what stands in each hole: a field's name, or a number that must be there. `fixed` has the
+    fields that the text need not hold, `lost` names those that it should but does not (0 in `fixed`).
+    """
+
+    form: Form
+    holes: tuple[str | int, ...]
+    fixed: Mapping[str, int]
+    lost: frozenset[str]
+
+
+def _row(form: Form, numbers: list[Number]) -> Row:
+    holes = tuple(_HOLES.get(value, value) for value, _ in numbers)
+    told = {"imm" if hole in ("uimm", "wide") else hole for hole in holes}
+    fixed, lost = {}, set()
+    for name in ("dst", "src", "off", "imm"):
+        values: Values = getattr(form, name)
+        if name not in told:
+            fixed[name] = min(values) if len(values) == 1 else 0
+            if len(values) > 1:
+                lost.add(name)
+    return Row(form, holes, fixed, frozenset(lost))
 
 
 def _texts() -> Iterator[tuple[Form, str]]:
@@ -97,7 +118,7 @@ def _shapes(cut: Callable[[str], tuple[Shape, list[Number]]]) -> dict[Shape, lis
     table: dict[Shape, list[Row]] = {}
     for form, text in _texts():
         shape, numbers = cut(text)
-        table.setdefault(shape, []).append((form, tuple(_HOLES.get(number.value, number.value) for number in numbers)))
+        table.setdefault(shape, []).append(_row(form, numbers))
     return table
 
 
