@@ -53,7 +53,7 @@ class Target:
 
 
 def _is_jump(insn: Insn) -> bool:
-    return insn.opcode & 7 in (5, 6) and insn.opcode & 0xF0 not in (0x80, 0x90)
+    return insn.opcode & 7 in (5, 6) and insn.opcode & 0xF0 not in (0x80, 0x90, 0xF0)
 
 
 def _jump_target(slot: int, insn: Insn) -> int:
@@ -65,7 +65,7 @@ def _ends_block(insn: Insn) -> bool:
     kind = insn.opcode & 7
     if kind not in (5, 6):
         return False
-    return insn.opcode & 0xF0 != 0x80 or insn.src == 1
+    return insn.opcode & 0xF0 not in (0x80, 0xF0) or insn.src == 1
 
 
 def _leaders(program: Program) -> list[int]:

@@ -26,7 +26,10 @@ examples:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--kernel", metavar="RELEASE", default="newest", help="the release that the faults go into (default: the newest)"
+        "--kernel",
+        metavar="RELEASE",
+        default="newest",
+        help="the release that the faults go into (default: the newest)",
     )
     parser.add_argument("--match", metavar="GLOB", help="only mutants whose name (claim/fault) fits GLOB")
 

@@ -1,7 +1,7 @@
 """The Dispatch claims of a release: which pairs there are, and each pair's claim from the release's rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from model.errors import Unsupported
@@ -78,7 +78,7 @@ def claim(
             raise Unsupported(f"the release's data has no prototype of {symbol}")
     names = {symbol: f"f{i}" for i, symbol in enumerate(symbols)}
     return Dispatch(
-        abi=abi,
+        abi=replace(abi, name="", document="", evidence="", jit=replace(abi.jit, source="")),
         helper=HelperBody(
             tuple(_shape(param) for param in row.params),
             row.slot,

@@ -67,7 +67,7 @@ def _target(slot: int, insn: Insn) -> tuple[str, int] | None:
     """What kind of pointer into the program an instruction holds, and the slot that it points to."""
     kind = insn.opcode & 7
     operation = insn.opcode & 0xF0
-    if kind in (5, 6) and operation not in (0x80, 0x90):
+    if kind in (5, 6) and operation not in (0x80, 0x90, 0xF0):
         return "branches", slot + 1 + (insn.imm if insn.opcode == 0x06 else insn.off)
     if insn.opcode == 0x85 and insn.src == 1:
         return "calls", slot + 1 + insn.imm

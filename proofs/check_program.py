@@ -1,0 +1,141 @@
+"""The main job with a file: one program's call sites, what the release does with each, and the verdicts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from model.errors import Unsupported
+from model.facts import Assumption, SiteFact, analyse
+from model.kernel.release import Release
+from model.program import Form, Line, Program
+from model.rewrite.config import Config
+from model.rewrite.direct_call import Decision, Kind
+from model.rewrite.passes import Rewritten, rewrite
+from proofs.cfg import refuse_recursion
+from proofs.check_dump import dump_sites
+from proofs.claims import Answer, Claims
+from proofs.obligation import NoRule, Proved, Unknown, Verdict
+from proofs.outcome import worst
+from proofs.properties import patching
+from proofs.properties.direct import Direct, direct
+from proofs.site import Leftover, Residual, Site, leftover
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is said of one program. `hole` is set where the model has no rule for the program as a whole."""
+
+    program: Program
+    sites: tuple[Site, ...]
+    patching: Mapping[str, Verdict]
+    direct: Direct | None
+    hole: str = ""
+    rewritten: Rewritten | None = None
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Every verdict that the exit status depends on."""
+        if self.hole:
+            yield NoRule(self.hole)
+        for site in self.sites:
+            yield site.verdict
+            if site.leftover is not None:
+                yield site.leftover.verdict
+        yield from self.patching.values()
+        if self.direct is not None:
+            yield self.direct.verdict
+
+
+def check(program: Program, claims: Claims, config: Config, assumptions: Sequence[Assumption] = ()) -> Checked:
+    """All verdicts on one program; a hole in the model is part of the answer."""
+    try:
+        refuse_recursion(program)
+        facts = analyse(program, claims.release, assumptions, speculative=config.unprivileged)
+        if program.form is Form.XLATED:
+            sites = dump_sites(program, facts, claims, config)
+            still = range(len(program.insns) + 1)
+            graph = direct(program, facts, claims.release, claims.symbols, sites, still)
+            return Checked(program, sites, {}, graph)
+        done = rewrite(program, facts, claims.release, config)
+        sites = tuple(_site(done, facts.sites[d.slot], d, claims) for d in done.decisions)
+        patched = frozenset(d.slot for d in done.decisions if d.patch is not None)
+        moves = patching.check(program, done.after, done.moved, patched)
+        graph = direct(done.after, facts, claims.release, claims.symbols, sites, done.moved)
+        return Checked(program, sites, moves, graph, "", done)
+    except Unsupported as hole:
+        return Checked(program, (), {}, None, str(hole))
+
+
+def line_of(program: Program, slot: int) -> Line | None:
+    """The line record that holds at `slot`: its own, or the nearest before it in the program."""
+    while slot >= 0:
+        line = program.lines.get(slot)
+        if line is not None:
+            return line
+        slot -= 1
+    return None
+
+
+def _site(done: Rewritten, fact: SiteFact, decision: Decision, claims: Claims) -> Site:
+    program = done.before
+    left: Leftover | None = None
+    results: Answer
+    match decision.kind:
+        case Kind.DIRECT:
+            word, results = "direct", _direct(claims, decision, fact)
+        case Kind.INLINED:
+            word, results = "inlined", _inlined(claims, fact)
+        case Kind.STAYS:
+            word, results = "stays", (Proved(), ())
+            left = leftover(claims, decision.helper, fact.pointers, fact.unknown, decision.reason)
+        case Kind.MAY_STAY:
+            word, results = "may stay", _either(claims, decision, fact)
+            left = leftover(claims, decision.helper, fact.pointers, fact.unknown, decision.reason)
+        case Kind.UNKNOWN:
+            word, results = "unknown", (Unknown(decision.reason), ())
+            left = Leftover(Residual.UNCLEAR, decision.reason, Unknown(decision.reason))
+    if not fact.reached:
+        word, results, left = "dead", (Proved(), ()), None
+    return Site(
+        slot=decision.slot,
+        after=done.moved[decision.slot],
+        helper=decision.helper,
+        maps=tuple(fact.pointers),
+        decision=word,
+        function=decision.function,
+        reason=decision.reason,
+        verdict=results[0],
+        results=results[1],
+        leftover=left,
+        line=line_of(program, decision.slot),
+    )
+
+
+def _types(fact: SiteFact) -> list[str]:
+    return list(dict.fromkeys(pointer.map.type for pointer in fact.pointers if pointer.map.type is not None))
+
+
+def _all(answers: Sequence[Answer]) -> Answer:
+    return worst(verdict for verdict, _ in answers), tuple(result for _, results in answers for result in results)
+
+
+def _direct(claims: Claims, decision: Decision, fact: SiteFact) -> Answer:
+    """The chosen function against the operation of every map that reaches the call."""
+    function = decision.function
+    if function is None:
+        return NoRule("a direct call of nothing"), ()
+    return _all([claims.direct(map_type, decision.helper, function) for map_type in _types(fact)])
+
+
+def _inlined(claims: Claims, fact: SiteFact) -> Answer:
+    return _all([claims.inline(map_type) for map_type in _types(fact)])
+
+
+def _either(claims: Claims, decision: Decision, fact: SiteFact) -> Answer:
+    """Whichever of the maps the kernel records, if it records one: its own form must be equivalent for that map."""
+    answers: list[Answer] = []
+    release: Release = claims.release
+    for map_type in _types(fact):
+        rewrite_row = release.rewrite(decision.helper)
+        function = None if rewrite_row is None else release.operation(map_type, rewrite_row.slot)
+        if function is not None:
+            answers.append(claims.direct(map_type, decision.helper, function.name))
+    return _all(answers) if answers else (Unknown(decision.reason), ())

@@ -1,0 +1,61 @@
+"""The claims that sites of programs are made of, each kind proved once and reused for every site."""
+
+from collections.abc import Callable, Sequence
+
+from model.errors import Unsupported
+from model.isa.insn import Insn
+from model.kernel.abi import Abi
+from model.kernel.release import Release
+from proofs.obligation import NoRule, Obligation, Refuted, Verdict
+from proofs.outcome import worst
+from proofs.properties.dispatch_cases import claim, obligations, origin
+from proofs.properties.inline import inline_obligations
+from proofs.solver import Result, Solver
+from proofs.symbols import symbols
+
+Answer = tuple[Verdict, tuple[Result, ...]]
+CALL = (Insn(0x85),)
+
+
+class Claims:
+    """Dispatch and Inline verdicts of one release and ABI, by kind of site."""
+
+    def __init__(self, release: Release, abi: Abi, solver: Solver) -> None:
+        self.release = release
+        self.abi = abi
+        self._solver = solver
+        self.symbols = symbols(release)
+        self._known: dict[tuple[str, ...], Answer] = {}
+
+    def direct(self, map_type: str, helper: str, function: str) -> Answer:
+        """Whether a direct call of `function` means what `helper` means on maps of `map_type`."""
+
+        def build() -> Sequence[Obligation]:
+            expected = self.release.operation(map_type, self.release.helpers[helper].slot)
+            name = f"dispatch/{self.release.name}/{self.abi.name}/{map_type}/{helper}"
+            if expected is not None and expected.name != function:
+                name += f"={function}"  # a call that the release's rows do not make
+            case = claim(self.release, self.abi, map_type, helper, CALL, {0: function})
+            return obligations(name, case, origin(self.release, map_type, helper))
+
+        return self._answer(("direct", map_type, helper, function), build)
+
+    def inline(self, map_type: str) -> Answer:
+        """Whether the release's inlined lookup of `map_type` means what its operation means."""
+        return self._answer(("inline", map_type), lambda: inline_obligations(self.release, self.abi, map_type))
+
+    def _answer(self, key: tuple[str, ...], build: Callable[[], Sequence[Obligation]]) -> Answer:
+        known = self._known.get(key)
+        if known is None:
+            try:
+                results = tuple(self._solver.decide_all(build()))
+                known = worst(result.verdict for result in results), results
+            except Unsupported as hole:
+                known = NoRule(str(hole)), ()
+            self._known[key] = known
+        return known
+
+
+def refuted(results: Sequence[Result]) -> Result | None:
+    """The first refutation among `results`."""
+    return next((result for result in results if isinstance(result.verdict, Refuted)), None)
