@@ -85,6 +85,7 @@ class Callees:
         self.names |= {helper.id: name for name, helper in release.helpers.items()}
         self.helpers = release.helpers
         self.operations = _operations(release)
+        self.operations |= {helper.function: name for name, helper in release.helpers.items()}
         self.elements = _element_functions(release)
         self.by_id: dict[int, Callee] = {}
         self.by_name: dict[str, Callee] = {}
