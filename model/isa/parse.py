@@ -56,6 +56,7 @@ _MAP = re.compile(
 )
 _CALLBACK = re.compile(r"r(?P<dst>[0-9]{1,2})\s*=\s*subprog\[(?P<distance>[+-][0-9]{1,10})\]", re.ASCII)
 _LABEL = re.compile(r"(?P<jump>.*\b(?:goto|gotol|may_goto))\s+(?P<name>[A-Za-z_.$][\w.$]*)", re.ASCII)
+_NO_LABEL = re.compile(r"pc|[rw][0-9]+", re.ASCII)
 _CALLEE = re.compile(r"call\s+(?:(?P<imm>-?[0-9]{1,10})|(?P<name>[A-Za-z_.$][\w.$]*))", re.ASCII)
 _CALLBACK_NAME = re.compile(r"r(?P<dst>[0-9]{1,2})\s*=\s*subprog\s+(?P<name>[A-Za-z_.$][\w.$]*)", re.ASCII)
 
@@ -192,7 +193,7 @@ def _with_labels(text: str) -> ParsedInsn | None:
     if match := _CALLBACK_NAME.fullmatch(text):
         parsed = _wide(match["dst"], Imm64.FUNC, 0, 0, match["name"], "callback")
         return ParsedInsn(parsed.insn, 0, parsed.name, parsed.target, frozenset({"imm"}))
-    if (match := _LABEL.fullmatch(text)) and match["name"] != "pc":
+    if (match := _LABEL.fullmatch(text)) and not _NO_LABEL.fullmatch(match["name"]):
         parsed = _by_shape(f"{match['jump']} pc+0", None)
         missing = "imm" if match["jump"].endswith("gotol") else "off"
         return ParsedInsn(parsed.insn, None, match["name"], "label", frozenset({missing}))
@@ -206,7 +207,7 @@ def _parse(text: str, labels: bool) -> ParsedInsn:
         opcode = int(match[1], 16)
         text = text[match.end() :]
     parsed = _with_names(text)
-    if parsed is None and labels:
+    if parsed is None and labels and ("goto" in text or text.startswith("call") or "subprog" in text):
         parsed = _with_labels(text)
     if parsed is None:
         return _by_shape(text, opcode)
