@@ -5,7 +5,6 @@ object for each instruction ("proto", "src", "file", "line_num", "line_col", "di
 programs were asked for (prog.c, `do_dump`), an array with an object for each, which has that array as "insns".
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from model.loaders.json_stream import JsonStream
 from model.loaders.xlated_rows import LD_IMM64, Header, Opcodes, Row, function_name, printable
 from model.program import Line
 
-_BYTE = re.compile(r"0x[0-9a-f]{1,2}")
+_BYTES: dict[Any, int] = {text: byte for byte in range(256) for text in (f"0x{byte:02x}", f"0x{byte:x}")}
 
 
 def read(text: str, file: str) -> Iterator[Header | Row]:
@@ -123,11 +122,13 @@ def _opcodes(entry: Any, file: str, place: str) -> Opcodes:
 
     def data(key: str, size: int) -> bytes:
         value = entry.get(key)
-        items = value if isinstance(value, list) else [value]
-        texts = [item for item in items if isinstance(item, str) and _BYTE.fullmatch(item)]
-        if len(texts) != size or len(items) != size:
+        try:
+            found = bytes([_BYTES[item] for item in value] if isinstance(value, list) else [_BYTES[value]])
+        except (KeyError, TypeError):  # no such text, or no text at all
+            found = b""
+        if len(found) != size:
             raise InputError(file, f"{place}.{key}", f'expected {size} byte{"s" * (size > 1)} like "0xff"')
-        return bytes(int(item, 16) for item in texts)
+        return found
 
     code = data("code", 1)[0]
     dst, src = data("dst_reg", 1)[0], data("src_reg", 1)[0]

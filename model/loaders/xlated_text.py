@@ -14,7 +14,7 @@ from model.loaders.xlated_rows import Header, Opcodes, Row, function_name, print
 from model.program import Line
 
 MAX_LINE = 1 << 16  # characters
-INSN = re.compile(r"[ \t]*([0-9]{1,10}):[ \t]*((?:\([0-9a-f]{2}\)|BUG_)[^\n]*)")
+_INSN = re.compile(r"([0-9]{1,10}):[ \t]*((?:\([0-9a-f]{2}\)|BUG_)[^\n]*)")
 _BYTES = re.compile(r"[ \t]*[0-9a-f]{2}(?:[ \t]+[0-9a-f]{2})*")
 _HEADER = re.compile(r"([0-9]{1,10}): (type [0-9]+|[a-z0-9_]+)  (?:name ([^ ]+)  )?tag [0-9a-f]{16}(?: .*)?")
 _LINUM = re.compile(r" ?\[file:(.*) line_num:([0-9]{1,10}) line_col:([0-9]{1,10})\]")
@@ -40,10 +40,10 @@ def read(text: str, file: str) -> Iterator[Header | Row]:
             yield Row(index, insn, None, place, function, line)
             function, line, pending = None, None, False
         bare = content.lstrip(" \t")
-        if match := INSN.fullmatch(content):
-            index, insn, place, pending = int(match[1]), match[2], here, True
-        elif bare.startswith(";"):
+        if bare.startswith(";"):
             line = _source(bare[1:])
+        elif match := _INSN.fullmatch(bare):
+            index, insn, place, pending = int(match[1]), match[2], here, True
         elif match := _HEADER.fullmatch(bare):
             yield Header(here, printable(match[3] or ""), match[2])
         elif bare.endswith(":"):

@@ -129,7 +129,15 @@ def test_hostile_shapes() -> None:
     for text in ("[" * size, "[{" * size, '[{"insns":' * size, '{"a":' * size, "[" + "[]," * size, '["' + "\\" * size):
         settle(xlated.load_json, text)
         settle(map_show.load, text)
-    for text in (" " * size, ";" * size, ":\n" * size, "(" * 60000 + ":", "a " * 30000, "; [file:" * 8000, "ab " * 20000):
+    for text in (
+        " " * size,
+        ";" * size,
+        ":\n" * size,
+        "(" * 60000 + ":",
+        "a " * 30000,
+        "; [file:" * 8000,
+        "ab " * 20000,
+    ):
         settle(xlated.load_text, text)
         settle(xlated.load_text, "0: (95) exit\n" + text)
     settle(xlated.load_text, "0: (95) exit\n" * 50_000)

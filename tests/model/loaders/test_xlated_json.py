@@ -38,9 +38,7 @@ def test_wide_load_has_12_bytes() -> None:
 
 
 def test_keys_of_functions_and_lines() -> None:
-    first = insn(
-        "(b7) r0 = 0", proto="int walk(struct xdp_md * ctx)", src="r = 0;", file="w.c", line_num=4, line_col=2
-    )
+    first = insn("(b7) r0 = 0", proto="int walk(struct xdp_md * ctx)", src="r = 0;", file="w.c", line_num=4, line_col=2)
     second = insn("(95) exit", proto="int rest(void)", src="}")
     (program,) = xlated.load_json(json.dumps([first, second], indent=8), "dump.json").programs
     assert [(sub.name, sub.start, sub.end) for sub in program.subprograms] == [("walk", 0, 1), ("rest", 1, 2)]
@@ -93,7 +91,7 @@ def test_big_endian_bytes_in_text() -> None:
         ('[{"disasm": 5}]', "[0]", '"disasm"'),
         ('[{"disasm": "(95) exit"}, {"insns": []}]', "[1]", '"disasm"'),
         ('[{"insns": [{"pc": "0x0", "operation": "push"}]}]', "[0].insns[0]", "JITed"),
-        ('{"error": "can\'t find program"}', "", "bpftool reported an error, no program: \"can't find program\""),
+        ('{"error": "can\'t find program"}', "", 'bpftool reported an error, no program: "can\'t find program"'),
         ('{"insns": [], "insns": []}', "", "once"),
         ('[{"disasm": "(95) exit"}', "line 1, column 25", "','"),
         ('[{"disasm": "(95) exit"}] x', "line 1, column 27", "end of the file"),
