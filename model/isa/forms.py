@@ -66,7 +66,8 @@ class Form:
 
     `text` is what disasm.c prints after the opcode, with `{dst}` `{src}` (register numbers), `{off}`
     (signed, with sign), `{imm}` (signed), `{uimm}` (the same 32 bits in hex) and `{wide}` (64 bits in
-    hex) for the fields; `also` are spellings of other releases. A field of `reads`/`writes` is a register.
+    hex) for the fields; `also` are spellings of older kernels and of older bpftool on newer kernels.
+    A field that holds `READ` or `WRITE` is a register, read or written.
     `high` is the second slot's immediate of a wide form, None for one slot. `loaded` says that only
     the kernel's own rewrites make it: it can be in a dump, never in an object. `hidden` says that
     rewrites use their scratch register in it (r11, from 7.3 on r12).
@@ -220,6 +221,7 @@ def _swaps() -> Iterator[Form]:
                 Group.BASE64 if width == 64 else Group.BASE32,
                 dst=WRITE,
                 imm=just(width),
+                also=("BUG_alu64_d7",) if text == "bswap" else (),
             )
 
 
@@ -258,8 +260,17 @@ def _transfers() -> Iterator[Form]:
     jump = {source: arithmetic(Class.JMP, Jmp.JA, source) for source in Source}
     call = arithmetic(Class.JMP, Jmp.CALL, Source.K)
     yield Form("{JA, K, JMP}", jump[Source.K], "goto pc{off}", Group.BASE32, off=OFF)
-    yield Form("{JA, X, JMP}", jump[Source.X], "gotox r{dst}", Group.KERNEL, dst=READ)
-    yield Form("{JA, K, JMP32}", arithmetic(Class.JMP32, Jmp.JA, Source.K), "gotol pc{imm}", Group.BASE32, imm=IMM)
+    yield Form(
+        "{JA, X, JMP}", jump[Source.X], "gotox r{dst}", Group.KERNEL, dst=READ, also=("if r{dst} jmp r0 goto pc+0",)
+    )
+    yield Form(
+        "{JA, K, JMP32}",
+        arithmetic(Class.JMP32, Jmp.JA, Source.K),
+        "gotol pc{imm}",
+        Group.BASE32,
+        imm=IMM,
+        also=("if w0 jmp {uimm} goto pc+0",),
+    )
     yield Form("{CALL, K, JMP} 0", call, "call {name}#{imm}", Group.BASE32, src=just(Call.HELPER), imm=IMM)
     yield Form("{CALL, K, JMP} 1", call, "call pc{imm}", Group.BASE32, src=just(Call.SUBPROGRAM), imm=IMM)
     yield Form(  # a dump holds the distance in the offset, a subprogram's number in the immediate
@@ -318,7 +329,11 @@ def _memory(size: Size) -> Iterator[Form]:
     yield row(stx_row, Mode.MEM, "MEM", Class.STX)
     yield row(st_row, Mode.MEM, "MEM", Class.ST)
     if size is not Size.DW:
-        yield replace(row(ldx_row, Mode.MEMSX, "MEMSX", Class.LDX), text=signed)
+        yield replace(
+            row(ldx_row, Mode.MEMSX, "MEMSX", Class.LDX),
+            text=signed,
+            also=(f"BUG_ldx_{load_store(Class.LDX, Mode.MEMSX, size):02x}",),
+        )
     for mode in (Mode.PROBE_MEM, Mode.PROBE_MEMSX, Mode.PROBE_MEM32, Mode.PROBE_MEM32SX):
         if size is Size.DW and mode in (Mode.PROBE_MEMSX, Mode.PROBE_MEM32SX):
             continue
@@ -386,15 +401,17 @@ def _atomics(size: Size) -> Iterator[Form]:
     rows.append(("LOAD_ACQ", Atomic.LOAD_ACQ, acquire, WRITE, READ, Group.KERNEL))
     rows.append(("STORE_REL", Atomic.STORE_REL, f"store_release({place}, r{{src}})", READ, READ, Group.KERNEL))
     for name, imm, text, dst, src, member in rows:
+        opcode = load_store(Class.STX, Mode.ATOMIC, size)
         plain = Form(
             f"{{ATOMIC, {size.name}, STX}} {name}",
-            load_store(Class.STX, Mode.ATOMIC, size),
+            opcode,
             text,
             member,
             dst=dst,
             src=src,
             off=OFF,
             imm=just(imm),
+            also=(f"BUG_{opcode:02x}",) if imm != Atomic.ADD else (),
         )
         yield plain
         opcode = load_store(Class.STX, Mode.PROBE_ATOMIC, size)
