@@ -50,14 +50,14 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
         refuse_recursion(program)
         facts = analyse(program, claims.release, assumptions, speculative=config.unprivileged)
         if program.form is Form.XLATED:
-            sites = dump_sites(program, facts, claims, config)
+            sites = tuple(dump_sites(program, facts, claims))
             still = range(len(program.insns) + 1)
             graph = direct(program, facts, claims.release, claims.symbols, sites, still)
             return Checked(program, sites, {}, graph)
         done = rewrite(program, facts, claims.release, config)
         sites = tuple(_site(done, facts.sites[d.slot], d, claims) for d in done.decisions)
         patched = frozenset(d.slot for d in done.decisions if d.patch is not None)
-        moves = patching.check(program, done.after, done.moved, patched)
+        moves = patching.check(program, done.after, done.moved, patched, claims.functions)
         graph = direct(done.after, facts, claims.release, claims.symbols, sites, done.moved)
         return Checked(program, sites, moves, graph, "", done)
     except Unsupported as hole:

@@ -11,7 +11,7 @@ from proofs.outcome import worst
 from proofs.properties.dispatch_cases import claim, obligations, origin
 from proofs.properties.inline import inline_obligations
 from proofs.solver import Result, Solver
-from proofs.symbols import symbols
+from proofs.symbols import helper_functions, symbols
 
 Answer = tuple[Verdict, tuple[Result, ...]]
 CALL = (Insn(0x85),)
@@ -25,6 +25,7 @@ class Claims:
         self.abi = abi
         self._solver = solver
         self.symbols = symbols(release)
+        self.functions = helper_functions(release)
         self._known: dict[tuple[str, ...], Answer] = {}
 
     def direct(self, map_type: str, helper: str, function: str) -> Answer:

@@ -28,3 +28,9 @@ def _emitted_calls(body: Sequence[Statement]) -> list[str]:
         elif isinstance(statement, If):
             found += _emitted_calls(statement.then) + _emitted_calls(statement.otherwise)
     return [name for name in found if name]
+
+
+def helper_functions(release: Release) -> dict[int, str]:
+    """The function of each helper, by the helper's id; `bpf_` and its name unless the release tells otherwise."""
+    table = {number: f"bpf_{name}" for name, number in release.helper_ids.items()}
+    return table | {helper.id: helper.function for helper in release.helpers.values()}

@@ -44,6 +44,11 @@ class Decision:
     pointers: tuple[MapPointer, ...] = ()
 
 
+def direct_patch(function: str) -> Patch:
+    """The direct form: `insn->imm = BPF_CALL_IMM(function)`, everything else of the call as it was."""
+    return Patch((CALL,), {0: Reloc("call", function)})
+
+
 def decide(release: Release, config: Config, helper: str, fact: SiteFact) -> Decision:
     """The decision for the call at `fact.slot` of `helper` (name without `bpf_`)."""
     outcome = _before_map(release, config, helper, fact) or _by_map(release, config, helper, fact)
@@ -127,7 +132,7 @@ def _by_map(release: Release, config: Config, helper: str, fact: SiteFact) -> Ou
         if isinstance(inlined, tuple):
             return inlined
         declined = inlined
-    return Kind.DIRECT, declined, operation.name, Patch((CALL,), {0: Reloc("call", operation.name)})
+    return Kind.DIRECT, declined, operation.name, direct_patch(operation.name)
 
 
 def _inline(release: Release, config: Config, pointer: MapPointer, kind: str) -> Patch | Outcome | str:

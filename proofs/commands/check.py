@@ -10,6 +10,7 @@ from time import perf_counter
 
 from model.errors import InputError
 from proofs.check_release import check as check_release
+from proofs.commands.inputs import add_selection
 from proofs.commands.options import abi, add_kernel, kernel, positive_seconds
 from proofs.outcome import Exit, status
 from proofs.report.text import console, release_report
@@ -42,16 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the solver's limit for one obligation (default: {DEFAULT_TIMEOUT:g})",
     )
     files = parser.add_argument_group("with FILE")
-    files.add_argument("--maps", metavar="FILE", help="the maps of dumps: output of `bpftool map show -j`")
-    files.add_argument("--section", metavar="NAME", help="only programs of this section")
-    files.add_argument("--program", metavar="NAME", help="only programs of this name")
-    files.add_argument(
-        "--assume",
-        metavar="[INDEX:]REG=TYPE",
-        action="append",
-        default=[],
-        help="REG holds a map of TYPE when the instruction INDEX (as listed; default: the first) is reached",
-    )
+    add_selection(files)
     files.add_argument("--unprivileged", action="store_true", help="as loaded without CAP_PERFMON/CAP_SYS_ADMIN")
     files.add_argument("--no-jit", action="store_true", help="as loaded with net.core.bpf_jit_enable=0")
 

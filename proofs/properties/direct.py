@@ -18,7 +18,6 @@ from proofs.obligation import Counterexample, Proved, Refuted, Shown, Unknown, V
 from proofs.site import Residual, Site
 from proofs.symbols import OPERATION
 
-
 TAIL_CALL = 0xF5  # BPF_JMP | BPF_TAIL_CALL, made by the kernel of a call of bpf_tail_call
 
 
@@ -166,6 +165,8 @@ def _by_symbol(
     release: Release, names: Mapping[str, str], slot: int, name: str, types: Sequence[str], calls_back: bool
 ) -> Target:
     meaning = names.get(name)
+    if name.startswith("helper#"):  # an id that the release does not have
+        return Target(("unknown", slot), Edge.OPAQUE)
     if meaning == OPERATION:
         return Target(("operation", name), Edge.DIRECT, (), calls_back and name in release.callbacks)
     if meaning is not None:

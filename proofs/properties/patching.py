@@ -5,13 +5,14 @@ for a run of instructions after (one, or its patch), and the two control-flow re
 this correspondence. That is a bisimulation, given what the sites' own claims say of each patch.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from model.isa.insn import Insn
-from model.program import Program
+from model.program import Program, SymbolRef
 from proofs.obligation import Counterexample, Proved, Refuted, Shown, Verdict
 
+CALL, WIDE = 0x85, 0x18
 PARTS = ("correspondence", "branches", "calls", "callback_addresses", "subprograms", "references", "lines")
 
 
@@ -26,11 +27,17 @@ class Fault:
     found: int
 
 
-def check(before: Program, after: Program, moved: Sequence[int], patched: Collection[int]) -> dict[str, Verdict]:
-    """Each part's verdict. `moved[i]` is where slot i of `before` begins in `after`, `moved[n]` is after's length;
-    `patched` are the slots that a patch replaced. Linear."""
+def check(
+    before: Program, after: Program, moved: Sequence[int], patched: Collection[int], functions: Mapping[int, str]
+) -> dict[str, Verdict]:
+    """Each part's verdict; linear.
+
+    `moved[i]` is where slot i of `before` begins in `after`, `moved[n]` is after's length; `patched` are the
+    slots that a patch replaced. A helper call that stays has its id before and its function's name after:
+    `functions` gives the symbol of each helper id.
+    """
     first: dict[str, Fault] = {}
-    for fault in _faults(before, after, moved, frozenset(patched)):
+    for fault in _faults(_Pair(before, after, moved, frozenset(patched), functions)):
         first.setdefault(fault.part, fault)
     return {part: _verdict(first.get(part)) for part in PARTS}
 
@@ -45,7 +52,17 @@ def _verdict(fault: Fault | None) -> Verdict:
     return Refuted(Counterexample(shown, {}, {}))
 
 
-def _faults(before: Program, after: Program, moved: Sequence[int], patched: frozenset[int]) -> Iterator[Fault]:
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    before: Program
+    after: Program
+    moved: Sequence[int]
+    patched: frozenset[int]
+    functions: Mapping[int, str]
+
+
+def _faults(pair: _Pair) -> Iterator[Fault]:
+    before, after, moved, patched = pair.before, pair.after, pair.moved, pair.patched
     size = len(before.insns)
     if len(moved) != size + 1 or moved[0] != 0 or moved[size] != len(after.insns):
         yield Fault("correspondence", "program", 0, len(after.insns), moved[-1] if moved else -1)
@@ -58,9 +75,26 @@ def _faults(before: Program, after: Program, moved: Sequence[int], patched: froz
     for slot, insn in enumerate(before.insns):
         if slot in patched:
             yield from _inside(after, slot, moved[slot], moved[slot + 1])
-        else:
+        elif insn.opcode == CALL and insn.src == 0:
+            yield from _same_helper(pair, slot, insn)
+        elif insn.opcode & 7 in (5, 6) or insn.opcode == WIDE:
             yield from _kept(slot, insn, after.insns[moved[slot]], moved)
+        elif insn != after.insns[moved[slot]]:
+            yield Fault("correspondence", "instruction", slot, moved[slot], -1)
     yield from _tables(before, after, moved, patched)
+
+
+def _same_helper(pair: _Pair, slot: int, insn: Insn) -> Iterator[Fault]:
+    """A helper call that stays: by its id before, by its function after (or untouched)."""
+    at = pair.moved[slot]
+    now = pair.after.insns[at]
+    named = pair.after.refs.get(at)
+    if isinstance(named, SymbolRef) and slot not in pair.before.refs:
+        same = replace(now, imm=0) == replace(insn, imm=0) and pair.functions.get(insn.imm) == named.name
+    else:
+        same = now == insn
+    if not same:
+        yield Fault("correspondence", "helper call", slot, at, -1)
 
 
 def _target(slot: int, insn: Insn) -> tuple[str, int] | None:

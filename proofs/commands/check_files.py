@@ -1,0 +1,57 @@
+"""`check FILE...`: every program of every file, then the summary of all."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import Progress
+
+from model.program import Object
+from model.rewrite.config import Config
+from proofs.check_program import check
+from proofs.claims import Claims
+from proofs.commands.inputs import assumptions, load, selected
+from proofs.commands.options import abi, kernel
+from proofs.outcome import Exit, status
+from proofs.report.program_text import Tally, file_head, program_report, summary
+from proofs.report.text import console
+from proofs.solver import Solver
+
+
+def run(options: argparse.Namespace) -> int:
+    release, chosen = kernel(options.kernel), abi(options.arch)
+    config = Config(arch=chosen.name, jit=not options.no_jit, unprivileged=options.unprivileged)
+    claims = Claims(release, chosen, Solver(options.timeout))
+    out, tally = console(), Tally()
+    # All files are read before the first report, so that a bad one leaves nothing half said.
+    objects = [load(path, release, options.maps) for path in options.files]
+    programs = [(found, list(selected(found, options))) for found in objects]
+    given = [(found, p, assumptions(options.assume, p, release)) for found, some in programs for p in some]
+    interrupted = False
+    shown: Object | None = None
+    with _progress(len(given), out.is_terminal) as advance:
+        for found, program, assumed in given:
+            try:
+                checked = check(program, claims, config, assumed)
+            except KeyboardInterrupt:
+                interrupted = True
+                break
+            if found is not shown:
+                file_head(out, found, release, chosen)
+                shown = found
+            program_report(out, checked, verbose=options.verbose)
+            tally.add(found.file, checked)
+            advance()
+    summary(out, tally, interrupted=interrupted, programs=len(given))
+    return 130 if interrupted else Exit(status(tally.verdicts))
+
+
+@contextmanager
+def _progress(total: int, terminal: bool) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal when there is more than a moment's work; nothing in a pipe."""
+    if not terminal or total < 20:
+        yield lambda: None
+        return
+    with Progress(transient=True) as progress:
+        task = progress.add_task("programs", total=total)
+        yield lambda: progress.advance(task)

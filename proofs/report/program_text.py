@@ -1,0 +1,183 @@
+"""What `check FILE` prints: each program's sites, its Direct verdict, what is left, and the summary of all files."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from model.kernel.abi import Abi
+from model.kernel.release import Release
+from model.program import Object
+from proofs.check_program import Checked
+from proofs.obligation import Refuted, Verdict
+from proofs.outcome import why, word, worst
+from proofs.report.text import STYLES, clean, refutation
+from proofs.site import Residual, Site, described
+
+LISTED = 40  # residual branches of one kind that are named one by one
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over all programs: verdicts for the exit status, sites by (helper, map type, outcome)."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    sites: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    programs: int = 0
+    files: set[str] = field(default_factory=set)
+
+    def add(self, file: str, checked: Checked) -> None:
+        self.files.add(file)
+        self.programs += 1
+        self.verdicts += checked.verdicts()
+        for site in checked.sites:
+            self.sites[site.helper, ", ".join(site.types) or "?", outcome(site)] += 1
+
+
+def outcome(site: Site) -> str:
+    """The summary's column: direct, inlined, missed, necessary, may stay, dead, unclear."""
+    if site.decision in ("direct", "inlined", "dead", "may stay"):
+        return site.decision
+    return site.leftover.kind.value if site.leftover is not None else "unclear"
+
+
+def file_head(out: Console, found: Object, release: Release, abi: Abi) -> None:
+    out.print(
+        f"{clean(found.file)}: as Linux {release.version} ({release.name}), {abi.name}", markup=False, soft_wrap=True
+    )
+    for note in found.notes:
+        out.print(f"  note: {clean(note)}", markup=False, soft_wrap=True)
+
+
+def program_report(out: Console, checked: Checked, *, verbose: bool) -> None:
+    program = checked.program
+    where = f" in {clean(program.section)}" if program.section else ""
+    size = f"{len(program.insns)} instructions"
+    out.print(
+        f"\n{clean(program.name)}{where}: {size}, {len(checked.sites)} map-helper call sites",
+        markup=False,
+        soft_wrap=True,
+    )
+    for note in program.notes:
+        out.print(f"  note: {clean(note)}", markup=False, soft_wrap=True)
+    if checked.hole:
+        out.print(f"  unsupported: {clean(checked.hole)}", markup=False, soft_wrap=True)
+        return
+    if checked.sites:
+        out.print(_sites(checked))
+    for site in checked.sites:
+        _open_ends(out, checked, site)
+    _patching(out, checked)
+    _direct(out, checked)
+    if verbose:
+        _obligations(out, checked)
+
+
+def _sites(checked: Checked) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=True, padding=(0, 2, 0, 0))
+    for column in ("  at", "helper", "map", "decision", "verdict"):
+        table.add_column(column, no_wrap=True)
+    for site in checked.sites:
+        maps = ", ".join(described(pointer) for pointer in site.maps) or "not shown"
+        decided = site.decision
+        if site.function and site.decision in ("direct", "inlined"):
+            decided += f" {site.function}"
+        verdict = word(site.verdict)
+        at = f"  {checked.program.base + site.slot}"
+        table.add_row(at, site.helper, Text(clean(maps)), Text(clean(decided)), Text(verdict, style=STYLES[verdict]))
+    return table
+
+
+def _open_ends(out: Console, checked: Checked, site: Site) -> None:
+    """Lines under the table: why a site stays, what is refuted, what is open, and the source line."""
+    at = checked.program.base + site.slot
+    told: list[str] = []
+    if site.leftover is not None:
+        told.append(f"{site.decision}: {site.reason}")
+        told.append(f"{site.leftover.kind.value}: {site.leftover.reason}")
+    elif site.decision not in ("direct", "inlined"):
+        told.append(f"{site.decision}: {site.reason}")
+    if why(site.verdict):
+        told.append(f"{word(site.verdict)}: {why(site.verdict)}")
+    for result in site.results:
+        if isinstance(result.verdict, Refuted):
+            told += refutation(result)
+    if not told:
+        return
+    line = site.line
+    source = f" ({line.file}:{line.line}: {line.text.strip()})" if line is not None and line.line else ""
+    out.print(f"  {at}{clean(source)}", markup=False, soft_wrap=True)
+    for text in dict.fromkeys(told):
+        out.print(f"    {clean(text)}", markup=False, soft_wrap=True)
+
+
+def _patching(out: Console, checked: Checked) -> None:
+    if not checked.patching:
+        return
+    verdict = worst(checked.patching.values())
+    out.print(f"  Patching: {word(verdict)}", markup=False)
+    for part, found in checked.patching.items():
+        if isinstance(found, Refuted):
+            values = ", ".join(str(shown) for shown in found.counterexample.shown)
+            out.print(f"    refuted {part}: {clean(values)}", markup=False, soft_wrap=True)
+
+
+def _direct(out: Console, checked: Checked) -> None:
+    direct = checked.direct
+    if direct is None:
+        return
+    kinds = Counter(site.leftover.kind for site in direct.residual if site.leftover is not None)
+    residual = ", ".join(f"{kinds[kind]} {kind.value}" for kind in Residual if kinds[kind])
+    text = f"  Direct: {word(direct.verdict)}"
+    text += f"; residual dispatches: {residual}" if residual else "; no residual dispatch"
+    if why(direct.verdict):
+        text += f" ({why(direct.verdict)})"
+    out.print(clean(text), markup=False, soft_wrap=True)
+    for other in direct.others[:LISTED]:
+        line = f"    residual {other.edge.value}: {other.source} -> {other.target} (indirect, inside the callee)"
+        out.print(clean(line), markup=False, soft_wrap=True)
+    if len(direct.others) > LISTED:
+        out.print(f"    … and {len(direct.others) - LISTED} more", markup=False)
+
+
+def _obligations(out: Console, checked: Checked) -> None:
+    seen: set[str] = set()
+    for site in checked.sites:
+        more = site.leftover.results if site.leftover is not None else ()
+        for result in (*site.results, *more):
+            if result.obligation.name in seen:
+                continue
+            seen.add(result.obligation.name)
+            line = f"  {word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
+            out.print(line, markup=False, soft_wrap=True)
+
+
+def summary(out: Console, tally: Tally, *, interrupted: bool, programs: int) -> None:
+    """Sites by helper, map type and outcome; then one line of verdicts."""
+    columns = ("direct", "inlined", "missed", "necessary", "may stay", "unclear", "dead")
+    used = [
+        c for c in columns if c in ("direct", "inlined", "missed", "necessary") or any(k[2] == c for k in tally.sites)
+    ]
+    out.print()
+    if tally.sites:
+        table = Table(box=None, pad_edge=False)
+        for column in ("helper", "map type"):
+            table.add_column(column, no_wrap=True)
+        for column in used:
+            table.add_column(column, justify="right", no_wrap=True)
+        for helper, types in sorted({key[:2] for key in tally.sites}):
+            table.add_row(helper, types, *[str(tally.sites[helper, types, column]) for column in used])
+        totals = Counter[str]()
+        for (_, _, column), count in tally.sites.items():
+            totals[column] += count
+        table.add_row("all", "", *[str(totals[column]) for column in used])
+        out.print(table)
+    verdicts = Counter(word(verdict) for verdict in tally.verdicts)
+    counted = ", ".join(f"{verdicts[name]} {name}" for name in ("proved", "refuted", "unknown", "unsupported"))
+    missing = f" (interrupted: {programs - tally.programs} programs not checked)" if interrupted else ""
+    line = (
+        f"{tally.programs} programs in {len(tally.files)} files, {sum(tally.sites.values())} sites: {counted}{missing}"
+    )
+    out.print(line, markup=False, soft_wrap=True)
