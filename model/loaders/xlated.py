@@ -15,6 +15,7 @@ from model.loaders.xlated_rows import LD_IMM64, MAX_SLOTS, Header, Listing, Row
 from model.program import Map, Object, Program
 
 NO_MAPS: Mapping[int, Map] = MappingProxyType({})
+_MOV64 = 0xBF
 _Read = Callable[[str, str], Iterator[Header | Row]]
 
 
@@ -82,6 +83,8 @@ def _add(listing: Listing, slot: int, row: Row, decoded: Decoded) -> None:
         listing.names[slot] = decoded.name
     if decoded.blind:
         listing.blind.add(slot)
+    if row.opcodes is None and insns[0].opcode == _MOV64 and insns[0].dst == insns[0].src:
+        listing.doubtful.append(slot)
     if row.function:
         listing.functions[slot] = row.function
     if row.line:

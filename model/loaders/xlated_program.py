@@ -116,7 +116,7 @@ def _refs(listing: Listing, maps: Mapping[int, Map]) -> tuple[tuple[Map, ...], d
 
 
 def _withheld(listing: Listing, refs: Mapping[int, Ref]) -> tuple[bool, tuple[str, ...]]:
-    """Whether call immediates are withheld, and notes.
+    """Whether call immediates are withheld, and notes on this and on what else the dump leaves open.
 
     A kernel that may not show addresses puts 0 into every call's immediate (kernel/bpf/syscall.c,
     `bpf_insn_prepare_dump`), except of tail calls, which it prints as helper 12. 0 is no target that a
@@ -137,4 +137,11 @@ def _withheld(listing: Listing, refs: Mapping[int, Ref]) -> tuple[bool, tuple[st
         )
     if unnamed:
         notes.append(f"{unnamed} of {calls} calls go to an address that the dump has no symbol for")
+    if listing.doubtful:
+        # kernel/bpf/disasm.c of 6.1 does not look at the offset, in which 6.10 and later put BPF_ADDR_PERCPU.
+        slot = listing.base + listing.doubtful[0]
+        notes.append(
+            f"slot {slot} moves a register to itself: a bpftool older than the kernel prints a per-CPU address so; "
+            "a dump with `opcodes` would tell"
+        )
     return withheld > 0, tuple(notes)

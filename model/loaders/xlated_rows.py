@@ -81,8 +81,9 @@ class Listing:
     """The rows of one program, decoded, as they come in.
 
     `insns` are as the dump shows them; `names` what a call prints before '#' or after it (calls of subprograms),
-    `blind` the slots of subprogram calls whose immediate the text does not show; `places` is where they stand
-    in the file, for the slots that a later fault may have to name.
+    `blind` the slots of subprogram calls whose immediate the text does not show, `doubtful` those of 64-bit moves
+    of a register to itself that stand without bytes; `places` is where slots that a later fault may have to name
+    stand in the file.
     """
 
     header: Header
@@ -90,6 +91,7 @@ class Listing:
     insns: list[Insn] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     blind: set[int] = field(default_factory=set)
+    doubtful: list[int] = field(default_factory=list)
     places: dict[int, str] = field(default_factory=dict)
     functions: dict[int, str] = field(default_factory=dict)
     lines: dict[int, Line] = field(default_factory=dict)

@@ -52,10 +52,11 @@ def settle(load: Any, text: str) -> None:
     try:
         loaded = load(text, "dump")
     except InputError as error:
-        assert str(error).startswith("dump: ")
-        assert "\n" not in str(error)
-        return
-    if isinstance(loaded, Object):
+        loaded = str(error)
+    if isinstance(loaded, str):
+        assert loaded.startswith("dump: ")
+        assert "\n" not in loaded
+    elif isinstance(loaded, Object):
         check(loaded)
 
 

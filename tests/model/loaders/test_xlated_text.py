@@ -133,6 +133,51 @@ def test_map_by_index_becomes_a_map() -> None:
     assert program.refs == {0: MapRef(0, 16)}
 
 
+def test_forms_without_text_are_read_from_their_bytes() -> None:
+    """A load that faults softly, 32 bits, as the kernel's disassembler has no text for it."""
+    assert load("0: BUG_ldx_a1\n a1 12 08 00 00 00 00 00\n1: (95) exit\n").insns[0] == Insn(0xA1, 2, 1, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "raw", "insn"),
+    [
+        ("(bf) r0 = r0", "bf 00 ff ff 00 00 00 00", Insn(0xBF, 0, 0, -1)),  # r0 = &(void __percpu *)(r0)
+        ("(bf) r1 = r2", "bf 21 08 00 00 00 00 00", Insn(0xBF, 1, 2, 8)),  # r1 = (s8)r2
+        ("(bc) w1 = w2", "bc 21 10 00 00 00 00 00", Insn(0xBC, 1, 2, 16)),  # w1 = (s16)w2
+        ("(bf) r1 = r2", "bf 21 01 00 01 00 00 00", Insn(0xBF, 1, 2, 1, 1)),  # r1 = addr_space_cast(r2, 0, 1)
+        ("(37) r1 /= -3", "37 01 01 00 fd ff ff ff", Insn(0x37, 1, 0, 1, -3)),  # r1 s/= -3
+        ("(9f) r1 %= r2", "9f 21 01 00 00 00 00 00", Insn(0x9F, 1, 2, 1)),  # r1 s%= r2
+        ("BUG_alu64_d7", "d7 01 00 00 10 00 00 00", Insn(0xD7, 1, 0, 0, 16)),  # r1 = bswap16 r1
+        ("BUG_ldx_91", "91 21 04 00 00 00 00 00", Insn(0x91, 1, 2, 4)),  # r1 = *(s8 *)(r2 +4)
+    ],
+)
+def test_a_bpftool_older_than_the_kernel_shows_less_than_the_bytes(text: str, raw: str, insn: Insn) -> None:
+    assert load(f"0: {text}\n {raw}\n1: (95) exit\n").insns[0] == insn
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "bf 21 07 00 00 00 00 00",  # no such offset
+        "37 01 02 00 fd ff ff ff",
+        "bf 31 08 00 00 00 00 00",  # another register
+        "bf 21 08 00 01 00 00 00",  # an immediate where there is none
+    ],
+)
+def test_older_text_does_not_excuse_bytes_that_are_no_instruction(raw: str) -> None:
+    text = "(37) r1 /= -3" if raw.startswith("37") else "(bf) r1 = r2"
+    with pytest.raises(InputError, match=r"dump.txt: line 1: expected bytes that agree"):
+        load(f"0: {text}\n {raw}\n1: (95) exit\n")
+
+
+def test_a_move_to_itself_without_bytes_is_remarked() -> None:
+    assert load("7: (bf) r0 = r0\n8: (95) exit\n").notes == (
+        "slot 7 moves a register to itself: a bpftool older than the kernel prints a per-CPU address so; "
+        "a dump with `opcodes` would tell",
+    )
+    assert load("7: (bf) r0 = r0\n bf 00 00 00 00 00 00 00\n8: (95) exit\n").notes == ()
+
+
 def test_wide_value_is_split() -> None:
     assert load("0: (18) r1 = 0xffff888012345678\n2: (95) exit\n").insns[:2] == (
         Insn(0x18, 1, 0, 0, 0x12345678),
