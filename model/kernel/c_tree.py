@@ -18,11 +18,12 @@ from tree_sitter import Language, Node, Parser
 from model.errors import InputError
 
 LANGUAGE = Language(tree_sitter_c.language())
-FILE_LIMIT = 8 << 20  # bytes; the largest file of interest (the verifier) has 0.9 MB
+FILE_LIMIT = 4 << 20  # bytes; the largest file of interest (the verifier) has 0.9 MB
 FILES_LIMIT = 200_000
 FOLDERS = ("kernel", "net")  # where map operations and helpers are defined
 REACH = 1 << 17  # bytes between a bracket and its partner
 COMMENT = re.compile(rb'/\*.*?(?:\*/|\Z)|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+LITERAL = re.compile(rb'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 BRACKET = re.compile(rb'[(){}\[\]]|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 CONTAINERS = ("translation_unit", "preproc_ifdef", "preproc_if", "preproc_else", "preproc_elif", "ERROR")
 
@@ -35,12 +36,11 @@ class Unread(Exception):
 class Notes:
     """What could not be read so far: file, line, construct."""
 
-    lines: list[str] = field(default_factory=list)
+    lines: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
 
     def add(self, file: str, line: int, what: object) -> None:
         text = f"{file}:{line}: {' '.join(str(what).split())[:200]}"
-        if text not in self.lines:
-            self.lines.append(text)
+        self.lines[text] = None
 
 
 def blank_comments(data: bytes) -> bytes:
@@ -142,6 +142,11 @@ class Source:
     data: bytes
 
     @cached_property
+    def outline(self) -> bytes:
+        """The same bytes with strings and characters blanked too, offsets kept: for looking by pattern."""
+        return LITERAL.sub(lambda m: b" " * len(m[0]), self.data)
+
+    @cached_property
     def root(self) -> Code:
         return parse(self.data, self.file)
 
@@ -168,7 +173,7 @@ class Source:
         if name in self.functions:
             return self.functions[name][0]
         head = re.compile(rb"^[A-Za-z_](?:[\w\s*]{0,200}?[\s*])?" + re.escape(name).encode() + rb"\s*\(", re.MULTILINE)
-        for match in head.finditer(self.data):
+        for match in head.finditer(self.outline):
             try:
                 after = closing(self.data, match.end() - 1)
                 brace = re.compile(rb"[\w\s]*\{").match(self.data, after)

@@ -125,7 +125,7 @@ def _helper(name: str, node: Node, types: Types) -> Helper:
     params = tuple(_type(item, types) for item in row["params"].items())
     return Helper(
         name=name,
-        id=row["id"].integer(1),
+        id=row["id"].integer(),
         function=row["function"].word(),
         params=params,
         slot=row["slot"].word(),

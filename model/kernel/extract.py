@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from model.errors import InputError
 from model.kernel.c_layout import Structs
@@ -15,17 +16,22 @@ from model.kernel.extract_rewrites import read_rewrites
 from model.kernel.extract_verifier import poison_for_each, read_acceptance
 from model.kernel.release import (
     Apply,
+    DirectCall,
     Emit,
     Expr,
     Function,
     GenLookup,
+    Helper,
     If,
     MapType,
     Offset,
     OpsTable,
+    Prototype,
     Release,
     Statement,
 )
+
+Row = TypeVar("Row", Helper, DirectCall)
 
 # Directory under arch/ -> the name of its 64-bit ABI (model.kernel.abi).
 ARCHITECTURES = {
@@ -65,9 +71,10 @@ def _extract(tree: Tree) -> Release:
     tables, functions = read_functions(tree, tables, places, look, notes)
     types = _with_tables(types, tables, notes)
     ids = read_ids(tree)
-    helpers = read_helpers(tree, ids, look, notes)
+    helpers = _with_slots(read_helpers(tree, ids, look, notes), slots, notes)
     protos = read_protos(tree, {row.function for row in helpers.values()}, notes)
     rewrites, insn_buf = read_rewrites(tree, look, notes)
+    rewrites = tuple(_with_slots({row.helper: row for row in rewrites if row.helper in ids}, slots, notes).values())
     gen_lookup, layout = _sequences(tree, tables, functions, look, notes)
     return Release(
         name=name,
@@ -109,6 +116,14 @@ def _with_tables(types: Mapping[str, MapType], tables: Mapping[str, OpsTable], n
         if row.ops is not None and row.ops not in tables:
             notes.add("include/linux/bpf_types.h", 1, f"no table was found for {row.name}: {row.ops}")
     return {key: row if row.ops in tables else MapType(row.name, row.number, None) for key, row in types.items()}
+
+
+def _with_slots(rows: Mapping[str, Row], slots: Mapping[str, Prototype], notes: Notes) -> dict[str, Row]:
+    """The helpers or rewrites whose slot is a member of struct bpf_map_ops that was read."""
+    for row in rows.values():
+        if row.slot not in slots:
+            notes.add(row.file, row.line, f"a slot that struct bpf_map_ops was not seen to have: {row.slot}")
+    return {name: row for name, row in rows.items() if row.slot in slots}
 
 
 def _sequences(

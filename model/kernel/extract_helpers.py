@@ -16,6 +16,7 @@ MAPPER = re.compile(
 )
 PROTO = re.compile(rb"\bstruct\s+bpf_func_proto\s+(\w+)\s*=\s*\{")
 WIRED = re.compile(rb"((?:\bcase\s+BPF_FUNC_\w+\s*:\s*)+)return\s+&(\w+)\s*;")
+UNCLOSED = 200  # faults in a file before it is given up, so that no file takes long
 LONGER = "calls map->ops in a body that does more than hand over"
 
 
@@ -47,12 +48,17 @@ def read_helpers(tree: Tree, ids: dict[str, int], look: Lookup, notes: Notes) ->
     names = _wired(tree, notes)
     helpers: dict[str, Helper] = {}
     for source in tree.matching(DISPATCH):
-        for match in CALL.finditer(source.data):
+        unclosed = 0
+        for match in CALL.finditer(source.outline):
             line = source.line(match.start())
+            if unclosed > UNCLOSED:
+                notes.add(source.file, line, "the rest of the file: too many BPF_CALL_n that are not understood")
+                break
             try:
                 helper = _read(source, match, names, ids, look)
             except Unread as error:
                 notes.add(source.file, line, error)
+                unclosed += 1
                 continue
             if helper is not None:
                 if helper.name in helpers:
@@ -72,7 +78,7 @@ def _read(
     if brace is None:
         return None
     stop = closing(source.data, brace.end() - 1)
-    if not DISPATCH.search(source.data, end, stop):
+    if not DISPATCH.search(source.outline, end, stop):
         return None
     parts = split_arguments(source.data[match.end() : end - 1].decode("utf-8", "replace"))
     function = parts[0] if parts else "?"
@@ -141,7 +147,7 @@ def _protos(tree: Tree) -> list[tuple[str, Source, re.Match[bytes]]]:
     return [
         (match[1].decode("ascii", "replace"), source, match)
         for source in tree.matching(PROTO)
-        for match in PROTO.finditer(source.data)
+        for match in PROTO.finditer(source.outline)
     ]
 
 
@@ -158,7 +164,7 @@ def _wired(tree: Tree, notes: Notes) -> dict[str, set[str]]:
                 notes.add(source.file, source.line(match.start()), f"a second {proto} with another function")
     wired: dict[str, set[str]] = {}
     for source in tree.matching(WIRED):
-        for match in WIRED.finditer(source.data):
+        for match in WIRED.finditer(source.outline):
             proto = match[2].decode("ascii", "replace")
             function = functions.get((proto, source.file), anywhere.get(proto, ""))
             names = re.findall(r"BPF_FUNC_(\w+)", match[1].decode("ascii", "replace"))

@@ -10,6 +10,7 @@ from model.kernel.c_types import Lookup, read_prototype
 from model.kernel.release import Function, MapType, OpsTable, Prototype
 
 TABLE = re.compile(rb"\bstruct\s+bpf_map_ops\s+(\w+)\s*=\s*\{")
+NAMES = 2000  # functions in all tables together; 7.3 has 303
 PREFIX = "BPF_MAP_TYPE_"
 HEADER = "include/linux/bpf.h"
 UAPI = "include/uapi/linux/bpf.h"
@@ -115,7 +116,7 @@ def read_tables(
     tables: dict[str, OpsTable] = {}
     places: dict[str, dict[str, Place]] = {}
     for source in tree.matching(TABLE):
-        for match in TABLE.finditer(source.data):
+        for match in TABLE.finditer(source.outline):
             symbol, line = match[1].decode("ascii", "replace"), source.line(match.start())
             try:
                 end = closing(source.data, match.end() - 1)
@@ -177,6 +178,8 @@ def read_functions(
     A name is looked for in the table's own file, then in all files of kernel/ and net/. Static functions of
     one name in two files get keys with their files.
     """
+    if len({place.name for row in places.values() for place in row.values()}) > NAMES:
+        raise InputError(str(tree.root), "", f"expected at most {NAMES} map operations")
     resolved: dict[tuple[str, str], Function] = {}
     elsewhere = _elsewhere(tree, places)
     for place in (place for row in places.values() for place in row.values()):
@@ -236,10 +239,21 @@ def _function(tree: Tree, place: Place, elsewhere: Mapping[str, Source], look: L
 
 
 def _definition(code: Code, look: Lookup) -> Function:
-    body = code.need("body")
-    header = code.data[code.node.start_byte : body.node.start_byte].decode("utf-8", "replace")
-    name, prototype = read_prototype(header, look)
-    return Function(name, prototype, code.file, code.line)
+    """The function, by its declarator; an invocation of a macro before it, without a semicolon, is not its type."""
+    declarator = code.need("declarator")
+    while declarator.type == "pointer_declarator":
+        declarator = declarator.need("declarator")
+    if declarator.type != "function_declarator" or declarator.need("declarator").type != "identifier":
+        raise Unread(f"a definition that is not understood: {declarator.text}")
+    before = code.data[code.node.start_byte : declarator.node.start_byte]
+    start = code.node.start_byte + before.rfind(b")") + 1
+    while code.data[start : start + 1].isspace():
+        start += 1
+    result = code.data[start : declarator.node.start_byte].decode("utf-8", "replace")
+    text = f"{result} {declarator.need('declarator').text}{declarator.need('parameters').text}"
+    name, prototype = read_prototype(text, look)
+    line = code.line + code.data.count(b"\n", code.node.start_byte, start)
+    return Function(name, prototype, code.file, line)
 
 
 def _from_macro(source: Source, name: str, look: Lookup) -> Function:

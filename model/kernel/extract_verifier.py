@@ -199,8 +199,7 @@ def _zero(tree: Tree, types: Mapping[str, MapType], tables: Mapping[str, OpsTabl
                 for part in _disjuncts(condition):
                     match = re.fullmatch(r"attr->(key|value)_size(?: != 0)?", part)
                     if match:
-                        why = (
-                            f"{match[1]} of 0 bytes: {source.file}:{statement.line}; check_func_arg allows no empty one"
-                        )
+                        place = f"{source.file}:{statement.line}"
+                        why = f"{match[1]} of 0 bytes ({place}): check_func_arg allows no empty one"
                         found.setdefault(name, {})[f"ARG_PTR_TO_MAP_{match[1].upper()}"] = why
     return found

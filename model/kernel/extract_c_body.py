@@ -1,0 +1,204 @@
+"""Function bodies from a kernel source tree: the operations that an inlined lookup claims to equal.
+
+What a body calls is read too, down to the functions that the inlined sequence itself calls: those stay unknown.
+A definition that two branches of the preprocessor have is taken from the first (the feature built in).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from model.kernel.c_body import Assign, Body, Branch, Call, Check, Declare, Do, Leave, Param, Step, Unreadable
+from model.kernel.c_layout import Structs
+from model.kernel.c_tree import Code, Notes, Source, Tree, Unread, closing, parse
+from model.kernel.c_types import Lookup
+from model.kernel.extract_c_expr import MACROS, Scope, read_expr, read_place
+from model.kernel.extract_c_types import declared, read_c_type
+from model.kernel.release import Emit, Function, GenLookup, If, Name, OpsTable, Statement
+
+ANNOTATION = re.compile(
+    rb"\b__(?:percpu|rcu|user|force|always_inline|bpf_kfunc|private|must_check)\b|\b__must_hold\s*\([^()]{0,80}\)"
+)
+# A type among the arguments of a macro, which is no C expression: blanked down to the tag.
+CONTAINER = re.compile(rb"(?<=\bcontainer_of\()(\s*\w+\s*,\s*)struct(?=\s+\w+\s*,\s*\w+\s*\))")
+DIRECTIVE = re.compile(rb"(?m)^[ \t]*#(?:\\\n|[^\n])*")
+INCLUDE = re.compile(rb'(?m)^[ \t]*#[ \t]*include[ \t]+(?:"([\w./-]{1,200})"|<([\w./-]{1,200})>)')
+BRACE = re.compile(rb"\s*(?:__\w+(?:\s*\([^()]{0,80}\))?\s*)*\{")
+LOCKS = r"!?\s*(?:rcu_read_lock_held|rcu_read_lock_trace_held|rcu_read_lock_bh_held|bpf_rcu_lock_held)\(\)"
+LOCK_CHECK = re.compile(rf"\(\s*{LOCKS}(?:\s*(?:&&|\|\|)\s*{LOCKS})*\s*\)")
+CALLS = ("BPF_EMIT_CALL",)
+FUNCTIONS = 64  # bodies of one release; the newest has 21
+
+
+def read_bodies(
+    tree: Tree,
+    tables: Mapping[str, OpsTable],
+    functions: Mapping[str, Function],
+    lookups: Mapping[str, GenLookup],
+    look: Lookup,
+    notes: Notes,
+) -> dict[str, Body]:
+    """The `map_lookup_elem` of every table with a `map_gen_lookup`, and what they call, by symbol."""
+    unknown = {name for lookup in lookups.values() for name in _called(lookup.body)}
+    wanted: list[tuple[str, str]] = []
+    for table in tables.values():
+        function = functions.get(table.slots.get("map_lookup_elem", ""))
+        if "map_gen_lookup" in table.slots and function is not None:
+            wanted.append((function.name, function.file))
+    found: dict[str, Body] = {}
+    while wanted and len(found) < FUNCTIONS:
+        name, file = wanted.pop()
+        if name in found:
+            continue
+        try:
+            body = _body(tree, name, file, name in unknown, look)
+        except Unread as error:
+            notes.add(file, 1, f"{name}: {error}")
+            continue
+        found[name] = body
+        wanted += [(call, body.file) for call in sorted(calls_of(body.steps or ())) if call not in MACROS]
+    return dict(sorted(found.items()))
+
+
+def _called(body: Iterable[Statement]) -> set[str]:
+    """Kernel functions that a sequence calls."""
+    names: set[str] = set()
+    for statement in body:
+        match statement:
+            case Emit(macro, arguments, _) if macro in CALLS:
+                names |= {argument.name for argument in arguments if isinstance(argument, Name)}
+            case If(_, then, otherwise):
+                names |= _called(then) | _called(otherwise)
+    return names
+
+
+def calls_of(node: object) -> set[str]:
+    """Names of the functions and macros that are called anywhere in `node` (a node, or a tuple of nodes)."""
+    if isinstance(node, tuple):
+        return {name for item in node for name in calls_of(item)}
+    fields = getattr(type(node), "__dataclass_fields__", {})
+    names = {name for field in fields for name in calls_of(getattr(node, field))}
+    return names | {node.function} if isinstance(node, Call) else names
+
+
+def _body(tree: Tree, name: str, file: str, unknown: bool, look: Lookup) -> Body:
+    source, code = _find(tree, name, file)
+    structs = Structs(tree, look, (source.file,))
+    declarator = code.need("declarator")
+    stars = 0
+    while declarator.type == "pointer_declarator":
+        declarator, stars = declarator.need("declarator"), stars + 1
+    result = read_c_type(code.need("type").text + " " + "*" * stars, look)
+    params = []
+    for item in declarator.need("parameters").children:
+        if item.text != "void":
+            kind, inner = declared(item.need("type"), item.need("declarator"), look)
+            params.append(Param(inner, kind))
+    steps = None
+    if not unknown:
+        scope = Scope(look, structs, {param.name: param.type for param in params})
+        steps = tuple(_block(code.need("body").children, scope))
+    return Body(name, result, tuple(params), steps, source.file, code.line)
+
+
+def _find(tree: Tree, name: str, file: str) -> tuple[Source, Code]:
+    """The definition of `name` in `file` or in a header that it includes itself."""
+    source = tree.get(file)
+    files = [file] if source is None else [file, *_headers(source)]
+    for place in files:
+        source = tree.get(place)
+        if source is not None and name.encode() in source.data:
+            code = _definition(source, name)
+            if code is not None:
+                return source, code
+    raise Unread(f"no definition was found in {file} or its headers")
+
+
+def _headers(source: Source) -> list[str]:
+    folder = source.file.rpartition("/")[0]
+    found = [(near.decode(), far.decode()) for near, far in INCLUDE.findall(source.data)]
+    names = [f"{folder}/{near}" if near else f"include/{far}" for near, far in found]
+    return [name for name in names if ".." not in name]
+
+
+def _definition(source: Source, name: str) -> Code | None:
+    head = re.compile(rb"^[A-Za-z_][\w\s*]{0,200}?\b" + re.escape(name).encode() + rb"\s*\(", re.MULTILINE)
+    for match in head.finditer(source.data):
+        try:
+            brace = BRACE.match(source.data, closing(source.data, match.end() - 1))
+            if brace is None:
+                continue
+            raw = source.data[match.start() : closing(source.data, brace.end() - 1)]
+        except Unread:
+            continue
+        for pattern in (DIRECTIVE, ANNOTATION):
+            raw = pattern.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), raw)
+        raw = CONTAINER.sub(lambda m: m[1] + b" " * 6, raw)
+        code = next(parse(raw, source.file, source.line(match.start())).find("function_definition"), None)
+        if code is None or code.node.has_error:
+            raise Unread(f"the definition at {source.file}:{source.line(match.start())} does not parse")
+        return code
+    return None
+
+
+def _block(items: list[Code], scope: Scope) -> list[Step]:
+    steps: list[Step] = []
+    for code in items:
+        try:
+            steps += _step(code, scope)
+        except Unread:
+            steps.append(Unreadable(code.text[:1000], code.line))
+    return steps
+
+
+def _inside(code: Code | None) -> list[Code]:
+    if code is None:
+        return []
+    if code.type == "else_clause":
+        code = code.children[0]
+    return code.children if code.type == "compound_statement" else [code]
+
+
+def _step(code: Code, scope: Scope) -> list[Step]:
+    match code.type:
+        case "declaration":
+            return _declaration(code, scope)
+        case "compound_statement":
+            return _block(code.children, scope)
+        case "if_statement":
+            condition = read_expr(code.need("condition"), scope)
+            then = tuple(_block(_inside(code.need("consequence")), scope))
+            return [Branch(condition, then, tuple(_block(_inside(code.get("alternative")), scope)))]
+        case "return_statement":
+            return [Leave(read_expr(code.children[0], scope) if code.children else None)]
+        case "expression_statement" if code.children:
+            return _expression(code.children[0], scope)
+    raise Unread(f"a statement that is not understood: {code.text}")
+
+
+def _declaration(code: Code, scope: Scope) -> list[Step]:
+    steps: list[Step] = []
+    kind_id = code.need("type").node.id
+    for item in code.children:
+        if item.node.id == kind_id or item.type in ("type_qualifier", "storage_class_specifier"):
+            continue
+        value = item.get("value")
+        kind, name = declared(code.need("type"), item.need("declarator") if value is not None else item, scope.look)
+        if name in scope.locals:
+            raise Unread(f"a name that is declared twice: {name}")
+        initial = None if value is None else read_expr(value, scope)
+        scope.locals[name] = kind
+        steps.append(Declare(name, kind, initial))
+    return steps
+
+
+def _expression(code: Code, scope: Scope) -> list[Step]:
+    if code.type == "assignment_expression" and code.need("operator").text == "=":
+        return [Assign(read_place(code.need("left"), scope), read_expr(code.need("right"), scope))]
+    if code.type == "call_expression":
+        function, arguments = code.need("function").text, code.need("arguments")
+        if function == "WARN_ON_ONCE" and LOCK_CHECK.fullmatch(arguments.text):
+            return [Check(arguments.text[1:-1])]
+        if function == "WRITE_ONCE" and len(arguments.children) == 2:  # include/asm-generic/rwonce.h: one store
+            return [Assign(read_place(arguments.children[0], scope), read_expr(arguments.children[1], scope))]
+        return [Do(read_expr(code, scope))]
+    raise Unread(f"a statement that is not understood: {code.text}")

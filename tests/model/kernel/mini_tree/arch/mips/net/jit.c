@@ -1,0 +1,4 @@
+bool bpf_jit_supports_percpu_insn(void)
+{
+	return false;
+}

@@ -1,0 +1,5 @@
+#ifdef CONFIG_BOXES
+BPF_MAP_TYPE(BPF_MAP_TYPE_BOX, box_ops)
+#endif
+BPF_MAP_TYPE(BPF_MAP_TYPE_BAG, bag_ops)
+BPF_MAP_TYPE(BPF_MAP_TYPE_LOCKED, locked_ops)

@@ -1,0 +1,1 @@
+#define INSN_BUF_SIZE 24
