@@ -11,7 +11,7 @@ from model.errors import InputError
 from model.loaders import xlated_json, xlated_text
 from model.loaders.xlated_decode import Decoded, Decoder, byte_order
 from model.loaders.xlated_program import build
-from model.loaders.xlated_rows import LD_IMM64, MAX_SLOTS, Header, Listing, Row
+from model.loaders.xlated_rows import LD_IMM64, MAX_PROGRAMS, MAX_SLOTS, Header, Listing, Row
 from model.program import Map, Object, Program
 
 NO_MAPS: Mapping[int, Map] = MappingProxyType({})
@@ -38,6 +38,8 @@ def _load(read: _Read, text: str, file: str, maps: Mapping[int, Map]) -> Object:
     decoder = Decoder(file, byte_order(read(text, file), file))
     programs: list[Program] = []
     for listing in _listings(read(text, file), decoder, file):
+        if len(programs) == MAX_PROGRAMS:
+            raise InputError(file, listing.header.place, f"expected at most {MAX_PROGRAMS} programs in a file")
         programs.append(build(listing, file, maps, len(programs)))
     if not programs:
         raise InputError(file, "", "expected at least one instruction in the dump")
@@ -58,7 +60,7 @@ def _listings(rows: Iterable[Header | Row], decoder: Decoder, file: str) -> Iter
         if row.index is not None and row.index != listing.base + slot:
             if row.index == 0 and slot:
                 yield listing
-                listing = Listing(Header(""))
+                listing = Listing(Header(row.place))
                 slot = 0
             elif slot:
                 expected = f"expected slot {listing.base + slot} after the one before, found {row.index}"

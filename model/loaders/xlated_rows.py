@@ -10,6 +10,7 @@ from model.program import Line
 ByteOrder = Literal["little", "big"]
 LD_IMM64 = 0x18
 CALL = 0x85
+MAX_PROGRAMS = 1 << 14  # of one file
 MAX_SLOTS = 1 << 21  # of one file: twice what the kernel accepts in a program, so that memory is bounded
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 
 from model.errors import InputError
@@ -141,4 +142,8 @@ def test_hostile_shapes() -> None:
     ):
         settle(xlated.load_text, text)
         settle(xlated.load_text, "0: (95) exit\n" + text)
-    settle(xlated.load_text, "0: (95) exit\n" * 50_000)
+
+
+def test_programs_of_a_file_are_bounded() -> None:
+    with pytest.raises(InputError, match="dump: line 16385: expected at most 16384 programs in a file"):
+        xlated.load_text("0: (95) exit\n" * 50_000, "dump")
