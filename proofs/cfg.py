@@ -8,7 +8,7 @@ Edges have a `kind` (`Edge`); those in INDIRECT are indirect branches of the mac
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -153,9 +153,17 @@ def _kernel_edges(
         callers = [("operation", operation) for operation in target.dispatches]
     if target.callbacks:
         for callback in callbacks:
+            entry: Node = ("block", callback)
+            if entry not in graph:
+                entry = ("outside", callback)
             for caller in callers:
-                graph.add_edge(caller, ("block", callback), kind=Edge.CALLBACK)
+                graph.add_edge(caller, entry, kind=Edge.CALLBACK)
                 graph.add_edge(("return", callback), caller, kind=Edge.RETURN)
+
+
+def edges(graph: "nx.DiGraph[Node]") -> Iterator[tuple[Node, Node, Edge]]:
+    """Every edge with its kind."""
+    yield from graph.edges(data="kind")
 
 
 def reachable(graph: "nx.DiGraph[Node]") -> set[Node]:

@@ -40,7 +40,9 @@ def _helper_left(program: Program, slot: int, fact: SiteFact, claims: Claims, he
     """A helper call that the kernel left: the call itself is what the program meant; the dispatch is residual."""
     if not fact.reached:
         return Site(slot, slot, helper, fact.pointers, "dead", None, "the call is never reached", Proved())
-    if len(fact.pointers) > 1:
+    if fact.unknown or not fact.pointers:
+        cause = "the map in r1 is not shown (--assume REG=TYPE names it)"
+    elif len(fact.pointers) > 1:
         names = ", ".join(described(pointer) for pointer in fact.pointers)
         cause = f"map pointer poisoned: {names} reach it"
     elif claims.release.rewrite(helper) is None:

@@ -8,7 +8,7 @@ from model.errors import Unsupported
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.rewrite.direct_call import direct_patch
-from proofs.obligation import Claim, NoRule, Obligation, Verdict
+from proofs.obligation import NoRule, Obligation, Verdict
 from proofs.outcome import worst
 from proofs.properties.dispatch_cases import Pair, Row, claim, obligations, origin, rows
 from proofs.solver import Result, Solver
@@ -53,7 +53,7 @@ def release_obligations(release: Release, abi: Abi, row: Row) -> list[Obligation
         raise Unsupported(f"{row.map_type} has no {rewrite.slot}, which the rewrite calls")
     patch = direct_patch(called.name)
     relocs = {index: reloc.symbol for index, reloc in patch.relocs.items()}
-    case: Claim = claim(release, abi, row.map_type, row.helper, patch.insns, relocs)
+    case = claim(release, abi, row.map_type, row.helper, patch.insns, relocs)
     return obligations(prefix(release, abi, row), case, origin(release, row.map_type, row.helper))
 
 

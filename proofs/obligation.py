@@ -19,6 +19,10 @@ class Claim(Protocol):
         """Each part's condition, by name; all parts share what the claim assumes of `world`."""
         ...
 
+    def reason(self, part: str) -> str:
+        """Why `part` can fail, in one line for a person; "" where the values say it all."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Obligation:

@@ -1,11 +1,12 @@
 """`Bits` and `World` over z3 terms."""
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import z3
 
-Term = z3.BitVecRef
-Truth = z3.BoolRef
+Term: TypeAlias = Any  # z3.BitVecRef and z3.BoolRef: z3 ships no types
+Truth: TypeAlias = Any
 
 
 class TermBits:

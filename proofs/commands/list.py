@@ -50,8 +50,8 @@ def _table(kind: str) -> Table:
             table.add_column(column, no_wrap=True)
         for name in available():
             release = load_release(name)
-            row = (name, release.version, str(len(release.map_types)), str(len(release.rewrites)), release.origin)
-            table.add_row(*row)
+            counts = (str(len(release.map_types)), str(len(release.rewrites)))
+            table.add_row(name, release.version, *counts, release.origin)
     elif kind == "archs":
         for column in ("arch", "narrow argument", "narrow result", "document"):
             table.add_column(column)

@@ -13,7 +13,7 @@ import networkx as nx
 from model.facts import Facts
 from model.kernel.release import Release
 from model.program import ExternRef, Program, SymbolRef
-from proofs.cfg import INDIRECT, Edge, Node, Target, build, reachable
+from proofs.cfg import INDIRECT, Edge, Node, Target, build, edges, reachable
 from proofs.obligation import Counterexample, Proved, Refuted, Shown, Unknown, Verdict
 from proofs.site import Residual, Site
 from proofs.symbols import OPERATION
@@ -50,7 +50,9 @@ def direct(
     what `proofs.symbols.symbols` gives."""
 
     def to(slot: int) -> int:
-        return moved[slot]
+        """Where `slot` is after; slots outside of a fragment keep their distance to its end."""
+        size = len(moved) - 1
+        return moved[slot] if 0 <= slot <= size else slot if slot < 0 else moved[size] + slot - size
 
     callbacks = {
         _call_slot(after, to(slot)): tuple(to(start) for start in starts) for slot, starts in facts.callbacks.items()
@@ -64,7 +66,7 @@ def direct(
     dead = {site.after for site in sites if site.decision == "dead"}
     unlisted: list[int] = []
     others: dict[tuple[Edge, str, str], Indirect] = {}
-    for source, target, kind in graph.edges(data="kind"):
+    for source, target, kind in edges(graph):
         if kind not in INDIRECT or source not in live:
             continue
         if kind is Edge.DISPATCH:
@@ -110,7 +112,7 @@ def _call_slot(after: Program, slot: int) -> int:
 
 def _name(program: Program, node: Node) -> str:
     kind, what = node
-    if kind != "block":
+    if kind not in ("block", "outside"):
         return f"call at {program.base + int(what)}" if kind == "site" else str(what)
     for row in program.subprograms:
         if row.start <= int(what) < row.end:

@@ -14,7 +14,7 @@ from typing import Any
 from model.bits import B, Bits, W
 from model.errors import Unsupported
 from model.isa.insn import Insn
-from model.kernel.abi import Abi
+from model.kernel.abi import Abi, Extension
 from model.kernel.release import CType, Prototype
 from model.memory import Outside
 from model.semantics.call import REGISTER, Callee, Return, address_of, call_address, in_register, narrow, widen
@@ -84,6 +84,23 @@ class Dispatch:
             "callbacks": b.eq(helper.outside.callbacks, outside.callbacks),
         }
 
+    def reason(self, part: str) -> str:
+        """Why `part` can fail, in one line, where narrow types are the reason; else "" """
+        operation = next(callee.prototype for callee in self.functions if callee.symbol == self.expected)
+        if part == "r0" and 0 < operation.result.bits < REGISTER and self.abi.result is Extension.NOBODY:
+            sign = "signed" if operation.result.signed else "unsigned"
+            return (
+                f"the operation returns {operation.result.bits} bits ({sign}) and this ABI leaves the rest of the "
+                "return register unspecified: the helper extends the value to 64 bits, a direct call does not"
+            )
+        narrow_at = [i + 1 for i, ctype in enumerate(operation.params) if ctype.bits < REGISTER]
+        if narrow_at and self.abi.argument is not Extension.NOBODY:
+            return (
+                f"the operation's argument {narrow_at[0]} is narrower than a register and this ABI lets it rely on "
+                "the caller's extension: the helper extends, the program hands over the register as it is"
+            )
+        return ""
+
     def _static_tables(self, world: World[W, B], before: Outside[W, B], map_pointer: W) -> None:
         """r1 holds a map of the type: its `ops` is the type's table, whose members are the type's operations."""
         b = world.bits(REGISTER)
@@ -123,9 +140,9 @@ class Dispatch:
                 handed.append(world.fresh(junk, REGISTER))
         done = call_address(world, self.abi, self.functions, target, handed, before, "helper")
         r0 = done.register
-        for ctype in (declared.result, helper.cast):
-            if ctype is not None and ctype.bits:
-                r0 = widen(world, narrow(world, r0, ctype), ctype)
+        for converted in (declared.result, helper.cast):
+            if converted is not None and converted.bits:
+                r0 = widen(world, narrow(world, r0, converted), converted)
         return replace(done, register=r0), target, done.register
 
     def _direct_side(

@@ -6,7 +6,7 @@ from html import escape
 
 import networkx as nx
 
-from proofs.cfg import INDIRECT, Edge, Node
+from proofs.cfg import INDIRECT, Edge, Node, edges
 from proofs.check_program import Checked
 
 FORMATS = (".dot", ".json", ".svg")
@@ -67,7 +67,7 @@ def dot(checked: Sequence[Checked]) -> str:
         for node, name in ids.items():
             shape = shapes.get(node[0], "plaintext")
             lines.append(f"    {name} [shape={shape} label={_quoted(label(one, node))}];")
-        for source, target, kind in graph_of(one).edges(data="kind"):
+        for source, target, kind in edges(graph_of(one)):
             style = f' color="{COLOURS[kind]}"' if kind in COLOURS else ""
             style += " style=dashed" if kind in INDIRECT else ""
             lines.append(f"    {ids[source]} -> {ids[target]} [label={_quoted(kind.value)}{style}];")
@@ -76,7 +76,7 @@ def dot(checked: Sequence[Checked]) -> str:
 
 
 def as_json(checked: Sequence[Checked]) -> str:
-    """A list of programs, each with `nodes` (id, kind, label, reachable) and `edges` (source, target, kind, indirect)."""
+    """Programs, each with `nodes` (id, kind, label, reachable) and `edges` (source, target, kind, indirect)."""
     programs = []
     for one in checked:
         graph = graph_of(one)
@@ -85,11 +85,11 @@ def as_json(checked: Sequence[Checked]) -> str:
         nodes = [
             {"id": ids[node], "kind": node[0], "label": label(one, node), "reachable": node in live} for node in graph
         ]
-        edges = [
+        arrows = [
             {"source": ids[source], "target": ids[target], "kind": kind.value, "indirect": kind in INDIRECT}
-            for source, target, kind in graph.edges(data="kind")
+            for source, target, kind in edges(graph)
         ]
-        programs.append({"program": one.program.name, "section": one.program.section, "nodes": nodes, "edges": edges})
+        programs.append({"program": one.program.name, "section": one.program.section, "nodes": nodes, "edges": arrows})
     return json.dumps(programs, indent=1) + "\n"
 
 
@@ -115,7 +115,7 @@ def svg(checked: Sequence[Checked]) -> str:
             for row, nodes in enumerate(rows)
             for column, node in enumerate(nodes)
         }
-        body += [_edge(places[s], places[t], kind) for s, t, kind in graph.edges(data="kind")]
+        body += [_edge(places[s], places[t], kind) for s, t, kind in edges(graph)]
         body += [_box(place, label(one, node), node[0]) for node, place in places.items()]
         top += len(rows) * ROW + MARGIN
         width = max([width, *[x + BOX_WIDTH for x, _ in places.values()]])

@@ -26,8 +26,7 @@ def operand(program: Program, slot: int, helpers: Mapping[int, str]) -> str | No
         case ExternRef(name, kind, _):
             return name if insn.opcode != WIDE else f"extern[{kind}:{name}]"
     if insn.opcode == 0x85 and insn.src == 0 and program.form is Form.OBJECT:
-        name = helpers.get(insn.imm)
-        return None if name is None else f"bpf_{name}"
+        return f"bpf_{helpers[insn.imm]}" if insn.imm in helpers else None
     if insn.opcode == 0x85 and insn.src == 1:
         target = slot + 1 + insn.imm
         return next((row.name for row in program.subprograms if row.start == target), None)

@@ -101,15 +101,16 @@ def _open_ends(out: Console, checked: Checked, site: Site) -> None:
         told.append(f"{site.decision}: {site.reason}")
     if why(site.verdict):
         told.append(f"{word(site.verdict)}: {why(site.verdict)}")
-    for result in site.results:
-        if isinstance(result.verdict, Refuted):
-            told += refutation(result)
+    told = list(dict.fromkeys(told))
+    broken = [result for result in site.results if isinstance(result.verdict, Refuted)]
+    told += refutation(broken[0]) if broken else []
+    told += [f"also refuted: {result.obligation.name}" for result in broken[1:]]
     if not told:
         return
     line = site.line
     source = f" ({line.file}:{line.line}: {line.text.strip()})" if line is not None and line.line else ""
     out.print(f"  {at}{clean(source)}", markup=False, soft_wrap=True)
-    for text in dict.fromkeys(told):
+    for text in told:
         out.print(f"    {clean(text)}", markup=False, soft_wrap=True)
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from proofs.check_release import Cell
-from proofs.obligation import Refuted, Shown
+from proofs.obligation import Claim, Refuted, Shown
 from proofs.outcome import why, word
 from proofs.properties.dispatch_cases import Pair
 from proofs.solver import Result
@@ -89,8 +89,19 @@ def refutation(result: Result) -> list[str]:
     verdict = result.verdict
     assert isinstance(verdict, Refuted)
     lines = [f"refuted {result.obligation.name}", f"  {result.obligation.origin}"]
+    if text := result.obligation.claim.reason(result.obligation.part):
+        lines.append(f"  {text}")
     lines += [f"  {shown}" for shown in told(verdict.counterexample.shown)]
     return lines
+
+
+def grouped(results: Iterable[Result]) -> list[list[Result]]:
+    """Refutations, those of one and the same formula together."""
+    groups: dict[tuple[Claim, str], list[Result]] = {}
+    for result in results:
+        if isinstance(result.verdict, Refuted):
+            groups.setdefault((result.obligation.claim, result.obligation.part), []).append(result)
+    return list(groups.values())
 
 
 def told(shown: Sequence[Shown]) -> list[Shown]:
@@ -118,10 +129,11 @@ def release_report(
         for result in results:
             line = f"{word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
             out.print(line, markup=False, soft_wrap=True)
-    for result in results:
-        if isinstance(result.verdict, Refuted):
-            out.print()
-            out.print("\n".join(refutation(result)), markup=False, soft_wrap=True)
+    for same in grouped(results):
+        out.print()
+        out.print("\n".join(refutation(same[0])), markup=False, soft_wrap=True)
+        for other in same[1:]:
+            out.print(f"  also refuted, same values: {other.obligation.name}", markup=False, soft_wrap=True)
     for cell in cells:
         if cell.verdict is not None and why(cell.verdict):
             line = f"{word(cell.verdict)} {cell.row.map_type}/{cell.row.helper}: {why(cell.verdict)}"
