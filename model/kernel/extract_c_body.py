@@ -11,8 +11,8 @@ from model.kernel.c_body import Assign, Body, Branch, Call, Check, Declare, Do, 
 from model.kernel.c_layout import Structs
 from model.kernel.c_tree import Code, Notes, Source, Tree, Unread, closing, parse
 from model.kernel.c_types import Lookup
-from model.kernel.extract_c_expr import MACROS, Scope, read_expr, read_place
-from model.kernel.extract_c_types import declared, read_c_type
+from model.kernel.extract_c_body_expr import MACROS, Scope, read_expr, read_place
+from model.kernel.extract_c_body_types import declared, read_c_type
 from model.kernel.release import Emit, Function, GenLookup, If, Name, OpsTable, Statement
 
 ANNOTATION = re.compile(
