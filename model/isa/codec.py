@@ -109,9 +109,7 @@ def _expected(field: str, value: int, forms: list[Form]) -> str:
     if any(values is known for values in sets for known in _REGISTERS):
         if value == READ.stop - 1:
             return "r10, the frame pointer, is read-only"
-        if field == "src" and all(values is not known for values in sets for known in _REGISTERS[:2]):
-            return f"no register r{value}"
-        return f"no register r{value}: programs have r0 to r10"
+        return f"no register r{value} here: programs have r0 to r10"
     text = " or ".join(_one_of(values) for values in sets)
     if text == "0":
         return f"reserved {_FIELD_NAMES[field]} is {value}, not 0"
@@ -124,14 +122,18 @@ def _name(forms: list[Form]) -> str:
 
 
 def why_no_form(insn: Insn, *, loaded: bool) -> str | None:
-    """Which field keeps a single slot from being one of its opcode's forms (selectors first), None if none does."""
+    """Which field keeps a single slot from being one of its opcode's forms, None if none does.
+
+    Fields that select the form are looked at first: the source where it is no register, offset, immediate.
+    """
     forms = list((LOADED_FORMS if loaded else OBJECT_FORMS)[insn.opcode])
     if not forms:
         if LOADED_FORMS[insn.opcode]:
             name = _name(list(LOADED_FORMS[insn.opcode]))
             return f"opcode 0x{insn.opcode:02x} {name} is made by the kernel only, no program may hold it"
         return f"unknown opcode 0x{insn.opcode:02x}"
-    for field in ("src", "off", "imm", "dst"):
+    selects = not any(form.src is known for form in forms for known in _REGISTERS)
+    for field in ("src", "off", "imm", "dst") if selects else ("off", "imm", "src", "dst"):
         value: int = getattr(insn, field)
         rest = [form for form in forms if value in getattr(form, field)]
         if not rest:

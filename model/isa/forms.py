@@ -65,8 +65,9 @@ class Form:
     """One row. `name` is in the RFC's notation, `{code, source, class}` or `{mode, size, class}`.
 
     `text` is what disasm.c prints after the opcode, with `{dst}` `{src}` (register numbers), `{off}`
-    (signed, with sign), `{imm}` (signed), `{uimm}` (the same 32 bits in hex) and `{wide}` (64 bits in
-    hex) for the fields; `also` are spellings of older kernels and of older bpftool on newer kernels.
+    (signed, with sign), `{imm}` (signed), `{uimm}` (the same 32 bits in hex), `{id}` (the same, unsigned),
+    `{high}` (the second slot's, unsigned) and `{wide}` (64 bits in hex) for the fields; `also` are
+    spellings of older kernels, and of older bpftool on newer kernels.
     A field that holds `READ` or `WRITE` is a register, read or written.
     `high` is the second slot's immediate of a wide form, None for one slot. `loaded` says that only
     the kernel's own rewrites make it: it can be in a dump, never in an object. `hidden` says that
@@ -430,13 +431,13 @@ def _loads() -> Iterator[Form]:
     """64-bit immediates (RFC 9669, section 5.4; bpftool's text of them), legacy packet loads (5.5), the barrier."""
     rows: tuple[tuple[Imm64, str, Values, Values, bool], ...] = (
         (Imm64.INTEGER, "r{dst} = {wide}", IMM, IMM, False),
-        (Imm64.MAP_FD, "r{dst} = map[id:{imm}]", IMM, ZERO, False),
-        (Imm64.MAP_VALUE, "r{dst} = map[id:{imm}][0]+{high}", IMM, IMM, False),
+        (Imm64.MAP_FD, "r{dst} = map[id:{id}]", IMM, ZERO, False),
+        (Imm64.MAP_VALUE, "r{dst} = map[id:{id}][0]+{high}", IMM, IMM, False),
         (Imm64.BTF_ID, "r{dst} = {wide}", IMM, IMM, False),
         (Imm64.FUNC, "r{dst} = subprog[{imm}]", IMM, ZERO, False),
         (Imm64.FUNC, "r{dst} = subprog[{imm}]", IMM, IMM, True),  # a dump has the subprogram's number there
         (Imm64.MAP_IDX, "r{dst} = {wide}", IMM, ZERO, False),
-        (Imm64.MAP_IDX_VALUE, "r{dst} = map[idx:{imm}]+{high}", IMM, IMM, False),
+        (Imm64.MAP_IDX_VALUE, "r{dst} = map[idx:{id}]+{high}", IMM, IMM, False),
     )
     for kind, text, imm, high, loaded in rows:
         yield Form(

@@ -50,7 +50,7 @@ _CALL = re.compile(
     re.ASCII,
 )
 _MAP = re.compile(
-    r"r(?P<dst>[0-9]{1,2})\s*=\s*map\[(?:(?P<kind>idx?):(?P<number>-?[0-9]{1,10})|(?P<name>[^\s\]:]+))\]"
+    r"r(?P<dst>[0-9]{1,2})\s*=\s*map\[(?:(?P<kind>idx?):(?P<number>[0-9]{1,10})|(?P<name>[^\s\]:]+))\]"
     r"(?:(?P<value>\[0\])?\+(?P<high>[0-9]{1,10}))?",
     re.ASCII,
 )
@@ -165,9 +165,11 @@ def _map(match: re.Match[str]) -> ParsedInsn:
         raise NoText("found neither map[id:N][0]+M nor map[idx:N]+M")
     else:
         kind = Imm64.MAP_IDX_VALUE if indexed else Imm64.MAP_VALUE
-    imm = _imm(match["number"]) if match["number"] else 0
+    number = int(match["number"] or 0)
+    if number >> 32:
+        raise NoText(f"map {number} does not fit 32 bits")
     unknown = frozenset() if match["number"] else frozenset({"imm"})
-    parsed = _wide(match["dst"], kind, imm, int(match["high"] or 0), match["name"], "map")
+    parsed = _wide(match["dst"], kind, _signed(number), int(match["high"] or 0), match["name"], "map")
     return ParsedInsn(parsed.insn, parsed.high, parsed.name, parsed.target, unknown)
 
 

@@ -65,6 +65,7 @@ def _fill(form: Form, insn: Insn, high: int, imm_name: str | None, off_name: str
         off=f"+{off_name}" if off_name else f"{insn.off:+d}",
         imm=signed,
         uimm=imm_name or f"0x{imm & U32:x}",
+        id=imm & U32,
         wide=f"0x{(high & U32) << 32 | imm & U32:x}",
         high=high & U32,
     )

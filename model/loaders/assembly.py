@@ -17,6 +17,7 @@ helper), `r2 = subprog NAME`, `r1 = map[NAME]`, `r1 = map[NAME][0]+8`. This is t
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from io import StringIO
 
 from model.errors import InputError
 from model.isa.codec import form_of, why_no_form
@@ -29,6 +30,8 @@ from model.program import Line, Map, MapRef, Object, Program, Ref
 MOST_CHARACTERS = 64 << 20
 MOST_INSTRUCTIONS = 1_000_000
 MOST_MAPS = 65_536
+MOST_PROGRAMS = 65_536
+LONGEST_LINE = 4096
 
 _COMMENT = re.compile(r"(?:^|\s)(?:;|#|//).*", re.ASCII)
 _INDEX = re.compile(r"([0-9]{1,9}):(?:\s+|$)", re.ASCII)
@@ -64,14 +67,24 @@ class _Source:
     maps: dict[str, Map] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     inner: dict[str, tuple[str, int]] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    labels: int = 0
     count: int = 0
 
     def wrong(self, line: int, expected: str) -> InputError:
         return InputError(self.file, f"line {line}", expected)
 
+    def begin(self, line: int, name: str, section: str) -> None:
+        if name in self.names:
+            raise self.wrong(line, f"a program name of its own, found {name!r} again")
+        if len(self.programs) == MOST_PROGRAMS:
+            raise self.wrong(line, f"at most {MOST_PROGRAMS} programs")
+        self.names.add(name)
+        self.programs.append(_Draft(name, section, line=line))
+
     def program(self, line: int) -> _Draft:
         if not self.programs:
-            self.programs.append(_Draft("main", "", line=line))
+            self.begin(line, "main", "")
         return self.programs[-1]
 
 
@@ -120,9 +133,7 @@ def _directive(source: _Source, line: int, text: str) -> None:
     match word, rest:
         case ".program", [name] | [name, _]:
             section = rest[1] if len(rest) > 1 else ""
-            if any(name == draft.name for draft in source.programs):
-                raise source.wrong(line, f"a program name of its own, found {name[:40]!r} again")
-            source.programs.append(_Draft(_name(source, line, name, "program"), section, line=line))
+            source.begin(line, _name(source, line, name, "program"), section)
         case ".func", [name]:
             draft = source.program(line)
             if not draft.insns:
@@ -140,6 +151,9 @@ def _new_label(source: _Source, draft: _Draft, line: int, name: str) -> None:
     if name in draft.labels:
         raise source.wrong(line, f"a label of its own, found {name!r} again")
     draft.labels[name] = len(draft.insns)
+    source.labels += 1
+    if source.labels > MOST_INSTRUCTIONS:
+        raise source.wrong(line, f"at most {MOST_INSTRUCTIONS} labels")
 
 
 def _instruction(source: _Source, line: int, column: int, text: str, index: int | None) -> None:
@@ -167,6 +181,8 @@ def _instruction(source: _Source, line: int, column: int, text: str, index: int 
 
 def _line(source: _Source, line: int, raw: str) -> None:
     text = _COMMENT.sub("", raw, count=1).strip()
+    if len(text) > LONGEST_LINE:
+        raise source.wrong(line, f"at most {LONGEST_LINE} characters, found {len(text)}")
     index: int | None = None
     while text:
         if text[0] == "." and not _LABEL.match(text):
@@ -274,13 +290,13 @@ def load(text: str, file: str, helper_ids: Mapping[str, int]) -> Object:
 
     `helper_ids` maps helper names without `bpf_` to their numbers; `call bpf_x#2` and `call 2` need none.
     Raises `InputError` with the line for everything that is not as above, and beyond 64 Mi characters,
-    1,000,000 instructions or 65,536 maps.
+    1,000,000 instructions, 65,536 maps or programs, or 4,096 characters in a line.
     """
     if len(text) > MOST_CHARACTERS:
         raise InputError(file, "", f"at most {MOST_CHARACTERS} characters, found {len(text)}")
     source = _Source(file, helper_ids)
-    for line, raw in enumerate(text.split("\n"), 1):
-        _line(source, line, raw.rstrip("\r"))
+    for line, raw in enumerate(StringIO(text, newline="\n"), 1):
+        _line(source, line, raw.rstrip("\r\n"))
     if not source.programs:
         raise InputError(file, "", "instructions, found none")
     _inner_maps(source)
