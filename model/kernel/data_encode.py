@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from model.kernel.data_c import encode_c
 from model.kernel.data_code import encode_body
 from model.kernel.data_rows import SCHEMA
 from model.kernel.release import (
@@ -72,6 +73,7 @@ def encode_release(release: Release) -> dict[str, object]:
         "gen_lookup": {
             key: {**place(row), "body": encode_body(row.body)} for key, row in sorted(release.gen_lookup.items())
         },
+        "bodies": {key: encode_c(body) for key, body in sorted(release.bodies.items())},
         "meta_equal": dict(sorted(release.meta_equal.items())),
         "callbacks": sorted(release.callbacks),
         "layout": dict(sorted(release.layout.items())),

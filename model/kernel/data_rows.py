@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from model.errors import InputError
+from model.kernel.data_c import decode_c
 from model.kernel.data_code import decode_body
 from model.kernel.release import (
     Acceptance,
@@ -195,7 +196,7 @@ def read_fields(tree: object, file: str) -> Release:
     schema = root.members().get("schema")
     if schema is None or schema.value != SCHEMA or isinstance(schema.value, bool):
         raise InputError(file, "$.schema", f"expected {SCHEMA}, the schema of release files that this version reads")
-    fields = root.record(*MEMBERS)
+    fields = root.record(*MEMBERS, optional=("bodies",))
     types = _types(fields["types"])
 
     def rows(name: str, make: Callable[[str, Node], T]) -> dict[str, T]:
@@ -221,6 +222,9 @@ def read_fields(tree: object, file: str) -> Release:
         layout=rows("layout", lambda _, node: node.integer()),
         percpu_insn=frozenset(node.word() for node in fields["percpu_insn"].items()),
         unread=tuple(node.text() for node in fields["unread"].items()),
+        bodies=rows("bodies", lambda key, node: decode_c(key, node.value, file, node.path, NEST))
+        if "bodies" in fields
+        else {},
     )
     _check(release, fields)
     return release

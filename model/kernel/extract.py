@@ -9,6 +9,7 @@ from model.errors import InputError
 from model.kernel.c_layout import Structs
 from model.kernel.c_tree import Code, Notes, Tree, Unread
 from model.kernel.c_types import Lookup, typedefs
+from model.kernel.extract_c_body import read_bodies
 from model.kernel.extract_gen_lookup import read_gen_lookup
 from model.kernel.extract_helpers import read_helpers, read_ids, read_protos
 from model.kernel.extract_ops import read_functions, read_map_types, read_numbers, read_slots, read_tables
@@ -76,6 +77,7 @@ def _extract(tree: Tree) -> Release:
     rewrites, insn_buf = read_rewrites(tree, look, notes)
     rewrites = tuple(_with_slots({row.helper: row for row in rewrites if row.helper in ids}, slots, notes).values())
     gen_lookup, layout = _sequences(tree, tables, functions, look, notes)
+    bodies, offsets = read_bodies(tree, tables, functions, gen_lookup, look, notes)
     return Release(
         name=name,
         version=version,
@@ -93,9 +95,10 @@ def _extract(tree: Tree) -> Release:
         callbacks=frozenset(_callbacks(tree, tables, functions, notes)),
         insn_buf=insn_buf,
         poison_for_each=poison_for_each(tree),
-        layout=layout,
+        layout=layout | offsets,
         percpu_insn=frozenset(_percpu_insn(tree, notes)),
         unread=tuple(sorted(notes.lines)),
+        bodies=bodies,
     )
 
 

@@ -5,9 +5,25 @@ A definition that two branches of the preprocessor have is taken from the first 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 
-from model.kernel.c_body import Assign, Body, Branch, Call, Check, Declare, Do, Leave, Param, Step, Unreadable
+from model.kernel.c_body import (
+    Assign,
+    Body,
+    Branch,
+    Call,
+    Check,
+    Container,
+    Declare,
+    Do,
+    Leave,
+    Member,
+    Param,
+    Step,
+    Unreadable,
+    steps_of,
+)
 from model.kernel.c_layout import Structs
 from model.kernel.c_tree import Code, Notes, Source, Tree, Unread, closing, parse
 from model.kernel.c_types import Lookup
@@ -36,8 +52,11 @@ def read_bodies(
     lookups: Mapping[str, GenLookup],
     look: Lookup,
     notes: Notes,
-) -> dict[str, Body]:
-    """The `map_lookup_elem` of every table with a `map_gen_lookup`, and what they call, by symbol."""
+) -> tuple[dict[str, Body], dict[str, int]]:
+    """The `map_lookup_elem` of every table with a `map_gen_lookup`, and what they call, by symbol.
+
+    Also the offsets in them that are known without a build ("struct bpf_array.map" -> 0).
+    """
     unknown = {name for lookup in lookups.values() for name in _called(lookup.body)}
     wanted: list[tuple[str, str]] = []
     for table in tables.values():
@@ -55,8 +74,29 @@ def read_bodies(
             notes.add(file, 1, f"{name}: {error}")
             continue
         found[name] = body
-        wanted += [(call, body.file) for call in sorted(calls_of(body.steps or ())) if call not in MACROS]
-    return dict(sorted(found.items()))
+        for step in steps_of(body.steps or ()):
+            if isinstance(step, Unreadable):
+                notes.add(body.file, step.line, f"{name}: a statement that is not understood: {step.text}")
+        calls = {node.function for node in _nodes(body.steps) if isinstance(node, Call)}
+        wanted += [(call, body.file) for call in sorted(calls - set(MACROS))]
+    return dict(sorted(found.items())), _offsets(tree, found.values(), look)
+
+
+def _offsets(tree: Tree, bodies: Iterable[Body], look: Lookup) -> dict[str, int]:
+    """Offsets of members that need no build; a first member's is 0 in any (C11 6.7.2.1)."""
+    layout: dict[str, int] = {}
+    for body in bodies:
+        structs = Structs(tree, look, (body.file,))
+        for node in _nodes(body.steps):
+            if isinstance(node, Member | Container):
+                key = f"struct {node.struct}.{node.member}"
+                try:
+                    first = next(structs.definition(node.struct)[0].find("field_declaration"))
+                    alone = [name.text for name in first.find("field_identifier")] == [node.member]
+                    layout[key] = 0 if alone else structs.offset(node.struct, node.member)
+                except Unread:
+                    continue  # the configuration decides: left open by design
+    return layout
 
 
 def _called(body: Iterable[Statement]) -> set[str]:
@@ -71,13 +111,15 @@ def _called(body: Iterable[Statement]) -> set[str]:
     return names
 
 
-def calls_of(node: object) -> set[str]:
-    """Names of the functions and macros that are called anywhere in `node` (a node, or a tuple of nodes)."""
+def _nodes(node: object) -> Iterator[object]:
+    """All nodes in `node` (a node, a tuple of them, or None), itself included."""
     if isinstance(node, tuple):
-        return {name for item in node for name in calls_of(item)}
-    fields = getattr(type(node), "__dataclass_fields__", {})
-    names = {name for field in fields for name in calls_of(getattr(node, field))}
-    return names | {node.function} if isinstance(node, Call) else names
+        for item in node:
+            yield from _nodes(item)
+    elif is_dataclass(node):
+        yield node
+        for field in fields(node):
+            yield from _nodes(getattr(node, field.name))
 
 
 def _body(tree: Tree, name: str, file: str, unknown: bool, look: Lookup) -> Body:

@@ -4,9 +4,10 @@ Everything here is read from `releases/*.json`, which `model.kernel.extract` wri
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from model.errors import Unsupported
+from model.kernel.c_body import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,8 @@ class Release:
     "stays", or "" where the release has no for_each. `layout` holds the offsets that are
     known without a build ("struct htab_elem.key" -> bytes). `percpu_insn` names the architectures whose
     JIT has `bpf_jit_supports_percpu_insn()` true (names as in `model.kernel.abi`). `unread` lists what the
-    extractor could not read: one line each, with file, line and construct.
+    extractor could not read: one line each, with file, line and construct. `bodies` has, by function name, the
+    `map_lookup_elem` of every type with a `map_gen_lookup`, and the functions that these call.
     """
 
     name: str
@@ -238,6 +240,7 @@ class Release:
     layout: Mapping[str, int]
     percpu_insn: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
+    bodies: Mapping[str, Body] = field(default_factory=dict)
 
     def operation(self, map_type: str, slot: str) -> Function | None:
         """The function in `slot` of the operations of `map_type`; None where the slot is NULL or there is no table.

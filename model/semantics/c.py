@@ -297,7 +297,7 @@ class _Run(Generic[W, B]):
 
 
 def _common(one: Type, other: Type) -> Type:
-    """The type of a conditional (C11 6.5.15): the pointer's where the other is NULL or `void *`, else the common one."""
+    """The type of a conditional (C11 6.5.15): a pointer's where the other is NULL or `void *`, else common."""
     from_void = Pointer(Void())
     if one == other or (isinstance(one, Pointer) and other == from_void):
         return one
