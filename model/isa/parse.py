@@ -4,7 +4,8 @@ The rows of `model.isa.forms` are read backwards: text is cut into tokens, regis
 holes, and the shape that is left names the rows. White space does not count. Where two rows print
 alike the opcode in front decides; without it an ordinary instruction goes before one that only
 rewrites make, and `r1 = N` is a 64-bit load when N is in hex, a move when it is in decimal, as the kernel
-prints them.
+prints them. A bpftool that is older than the kernel prints what it does not know as what it does (`s/=` as
+`/=`, `(s8)r2` as `r2`, up to 6.5), which no reader can tell.
 """
 
 import re

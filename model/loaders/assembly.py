@@ -31,6 +31,7 @@ MOST_CHARACTERS = 64 << 20
 MOST_INSTRUCTIONS = 1_000_000
 MOST_MAPS = 65_536
 MOST_PROGRAMS = 65_536
+MOST_LINES = 4_000_000
 LONGEST_LINE = 4096
 
 _COMMENT = re.compile(r"(?:^|\s)(?:;|#|//).*", re.ASCII)
@@ -290,12 +291,14 @@ def load(text: str, file: str, helper_ids: Mapping[str, int]) -> Object:
 
     `helper_ids` maps helper names without `bpf_` to their numbers; `call bpf_x#2` and `call 2` need none.
     Raises `InputError` with the line for everything that is not as above, and beyond 64 Mi characters,
-    1,000,000 instructions, 65,536 maps or programs, or 4,096 characters in a line.
+    4,000,000 lines, 1,000,000 instructions or labels, 65,536 maps or programs, or 4,096 characters in a line.
     """
     if len(text) > MOST_CHARACTERS:
         raise InputError(file, "", f"at most {MOST_CHARACTERS} characters, found {len(text)}")
     source = _Source(file, helper_ids)
     for line, raw in enumerate(StringIO(text, newline="\n"), 1):
+        if line > MOST_LINES:
+            raise source.wrong(line, f"at most {MOST_LINES} lines")
         _line(source, line, raw.rstrip("\r\n"))
     if not source.programs:
         raise InputError(file, "", "instructions, found none")
