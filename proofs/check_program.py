@@ -1,6 +1,6 @@
 """The main job with a file: one program's call sites, what the release does with each, and the verdicts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model.errors import Unsupported
@@ -55,7 +55,8 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
             graph = direct(program, facts, claims.release, claims.symbols, sites, still)
             return Checked(program, sites, {}, graph)
         done = rewrite(program, facts, claims.release, config)
-        sites = tuple(_site(done, facts.sites[d.slot], d, claims) for d in done.decisions)
+        lines = lines_of(program, facts.sites)
+        sites = tuple(_site(done, facts.sites[d.slot], d, claims, lines.get(d.slot)) for d in done.decisions)
         patched = frozenset(d.slot for d in done.decisions if d.patch is not None)
         moves = patching.check(program, done.after, done.moved, patched, claims.functions)
         graph = direct(done.after, facts, claims.release, claims.symbols, sites, done.moved)
@@ -64,18 +65,21 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
         return Checked(program, (), {}, None, str(hole))
 
 
-def line_of(program: Program, slot: int) -> Line | None:
-    """The line record that holds at `slot`: its own, or the nearest before it in the program."""
-    while slot >= 0:
-        line = program.lines.get(slot)
+def lines_of(program: Program, slots: Iterable[int]) -> dict[int, Line]:
+    """The line record that holds at each of `slots` (ascending): its own, or the nearest before it."""
+    found: dict[int, Line] = {}
+    records = sorted(program.lines.items())
+    position, line = 0, None
+    for slot in slots:
+        while position < len(records) and records[position][0] <= slot:
+            line = records[position][1]
+            position += 1
         if line is not None:
-            return line
-        slot -= 1
-    return None
+            found[slot] = line
+    return found
 
 
-def _site(done: Rewritten, fact: SiteFact, decision: Decision, claims: Claims) -> Site:
-    program = done.before
+def _site(done: Rewritten, fact: SiteFact, decision: Decision, claims: Claims, line: Line | None) -> Site:
     left: Leftover | None = None
     results: Answer
     match decision.kind:
@@ -105,7 +109,7 @@ def _site(done: Rewritten, fact: SiteFact, decision: Decision, claims: Claims) -
         verdict=results[0],
         results=results[1],
         leftover=left,
-        line=line_of(program, decision.slot),
+        line=line,
     )
 
 

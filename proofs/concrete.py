@@ -59,3 +59,9 @@ def replays(claim: Claim, part: str, counterexample: Counterexample) -> bool:
     world = IntWorld(lambda name, width: 0, counterexample.words, counterexample.functions)
     holds = claim(world)[part]
     return not holds and not world.violated
+
+
+def witnesses(claim: Claim, part: str, state: Counterexample) -> bool:
+    """Whether `part` of `claim` is true on ints under the values of `state`, with every assumption true."""
+    world = IntWorld(lambda name, width: 0, state.words, state.functions)
+    return claim(world)[part] and not world.violated

@@ -1,6 +1,6 @@
 """All seeded faults, family by family."""
 
-from proofs.mutants import DISPATCH_MUTANTS
-from proofs.mutants_program import PROGRAM_MUTANTS
+from proofs.mutants import DISPATCH_MUTANTS, Mutant
+from proofs.mutants_program import PROGRAM_MUTANTS, ProgramMutant
 
-MUTANTS = (*DISPATCH_MUTANTS, *PROGRAM_MUTANTS)
+MUTANTS: tuple[Mutant | ProgramMutant, ...] = (*DISPATCH_MUTANTS, *PROGRAM_MUTANTS)

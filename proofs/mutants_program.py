@@ -9,7 +9,7 @@ from model.isa.insn import Insn
 from model.kernel.abi import ABIS
 from model.kernel.release import Release
 from model.loaders.assembly import load
-from model.program import Program, Subprogram
+from model.program import MapRef, Program, Subprogram
 from model.rewrite.config import Config
 from model.rewrite.passes import Rewritten, rewrite
 from proofs.check_program import check
@@ -182,12 +182,10 @@ def _other_register(done: Rewritten) -> Program:
     return _with(done, {at: replace(done.after.insns[at], dst=7)})
 
 
-def _other_helper(done: Rewritten) -> Program:
+def _other_map(done: Rewritten) -> Program:
     """A reference of the program after names another map."""
-    slot, at = _find(done, lambda insn: insn.opcode == 0x18 and insn.src == 1)
-    refs = dict(done.after.refs)
-    refs[at] = replace(refs[at], map=1)  # type: ignore[call-arg]
-    return replace(done.after, refs=refs)
+    _, at = _find(done, lambda insn: insn.opcode == 0x18 and insn.src == 1)
+    return replace(done.after, refs={**done.after.refs, at: MapRef(1)})
 
 
 MOVES: Sequence[tuple[str, str, Callable[[Rewritten], Program]]] = (
@@ -198,7 +196,7 @@ MOVES: Sequence[tuple[str, str, Callable[[Rewritten], Program]]] = (
     ("lines-stale", "line records keep their slots", _lines_stale),
     ("patch-jumps-out", "a branch of the patch goes behind its end", _patch_jumps_out),
     ("other-register", "an instruction that no patch touched changes", _other_register),
-    ("other-map", "a map load refers to another map after the patch", _other_helper),
+    ("other-map", "a map load refers to another map after the patch", _other_map),
 )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from model.world import World
 
@@ -26,12 +26,19 @@ class Claim(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """One part of a claim. `name` is a path that sorts and greps; `origin` says in one line where it comes from."""
+    """One part of a claim. `name` is a path that sorts and greps; `origin` says in one line where it comes from.
+
+    `expect` is what must be shown of the part: that it holds in every state, or ("reachable") in one. `over` is how a
+    solver may go about it: "words" with real multiplication, "products" left as an unknown function first and a
+    refutation confirmed with real ones, or unbounded "integers" (for claims of products and comparisons).
+    """
 
     name: str
     origin: str
     claim: Claim
     part: str
+    expect: Literal["valid", "reachable"] = "valid"
+    over: Literal["words", "products", "integers"] = "words"
 
 
 @dataclass(frozen=True, slots=True)

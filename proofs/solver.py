@@ -7,7 +7,7 @@ from time import perf_counter
 import z3
 
 from model.errors import Unsupported
-from proofs.concrete import replays
+from proofs.concrete import replays, witnesses
 from proofs.obligation import (
     Claim,
     Counterexample,
@@ -19,7 +19,7 @@ from proofs.obligation import (
     Unknown,
     Verdict,
 )
-from proofs.symbolic import TermWorld, Truth
+from proofs.symbolic import IntegerWorld, Products, TermWorld, Truth
 
 SEED = 0
 DEFAULT_TIMEOUT = 5.0  # seconds for one query
@@ -37,32 +37,53 @@ class Result:
 class _Query:
     """One claim over terms, with one solver for all its parts."""
 
-    def __init__(self, claim: Claim, timeout: float) -> None:
-        self.world = TermWorld()
-        self.parts = dict(claim(self.world))
+    def __init__(self, claim: Claim, timeout: float, over: str) -> None:
         self.claim = claim
-        self.solver = z3.SolverFor("QF_UFBV")
+        products = Products() if over == "products" else None
+        self.world = IntegerWorld() if over == "integers" else TermWorld(products)
+        self.parts = dict(claim(self.world))
+        self.solver = z3.SolverFor("QF_NIA" if over == "integers" else "QF_UFBV")
         self.solver.set("random_seed", SEED)
         self.solver.set("timeout", max(1, int(timeout * 1000)))
         self.solver.add(*self.world.assumptions)
+        if products is not None:
+            self.solver.add(*products.axioms())
         self.satisfiable = self.solver.check()
 
-    def decide(self, part: str) -> Verdict:
+    def decide(self, part: str, expect: str) -> Verdict:
         if self.satisfiable == z3.unsat:
             return NoRule("the claim's assumptions contradict each other: a proof would be vacuous")
         if self.satisfiable == z3.unknown:
             return Unknown(f"assumptions: {self.solver.reason_unknown()}")
         self.solver.push()
         try:
-            self.solver.add(z3.Not(self.parts[part]))
-            answer = self.solver.check()
-            if answer == z3.unsat:
-                return Proved()
-            if answer == z3.unknown:
-                return Unknown(self.solver.reason_unknown())
-            return self._refuted(part)
+            return self._reachable(part) if expect == "reachable" else self._valid(part)
         finally:
             self.solver.pop()
+
+    def _valid(self, part: str) -> Verdict:
+        claimed = self.parts[part]
+        if isinstance(self.world, IntegerWorld):
+            claimed = z3.And(claimed, *self.world.fits)
+        self.solver.add(z3.Not(claimed))
+        answer = self.solver.check()
+        if answer == z3.unsat:
+            return Proved()
+        if answer == z3.unknown:
+            return Unknown(self.solver.reason_unknown())
+        return self._refuted(part)
+
+    def _reachable(self, part: str) -> Verdict:
+        """Whether the part holds in a state under the assumptions; the state found is replayed on ints."""
+        self.solver.add(self.parts[part])
+        answer = self.solver.check()
+        if answer == z3.unsat:
+            return NoRule("no state under the claim's assumptions gets here: what is proved of it is vacuous")
+        if answer == z3.unknown:
+            return Unknown(self.solver.reason_unknown())
+        if not witnesses(self.claim, part, self._read(self.solver.model())):
+            return Unknown("the solver's state does not replay on integers")
+        return Proved()
 
     def _refuted(self, part: str) -> Verdict:
         model = self.solver.model()
@@ -94,16 +115,18 @@ class Solver:
 
     def __init__(self, timeout: float = DEFAULT_TIMEOUT) -> None:
         self._timeout = timeout
-        self._queries: dict[Claim, _Query | NoRule] = {}
-        self._decided: dict[tuple[Claim, str], Verdict] = {}
+        self._queries: dict[tuple[Claim, str], _Query | NoRule] = {}
+        self._decided: dict[tuple[Claim, str, str, str], Verdict] = {}
 
     def decide(self, obligation: Obligation) -> Result:
-        key = (obligation.claim, obligation.part)
+        key = (obligation.claim, obligation.part, obligation.expect, obligation.over)
         known = self._decided.get(key)
         if known is not None:
             return Result(obligation, known, 0.0)
         started = perf_counter()
-        verdict = self._fresh(obligation)
+        verdict = self._fresh(obligation, obligation.over)
+        if obligation.over == "products" and not isinstance(verdict, Proved):
+            verdict = self._confirmed(obligation, verdict)
         self._decided[key] = verdict
         return Result(obligation, verdict, perf_counter() - started)
 
@@ -111,12 +134,17 @@ class Solver:
         for obligation in obligations:
             yield self.decide(obligation)
 
-    def _fresh(self, obligation: Obligation) -> Verdict:
-        query = self._queries.get(obligation.claim)
+    def _confirmed(self, obligation: Obligation, verdict: Verdict) -> Verdict:
+        """A counterexample that replayed on ints had real products; what did not is asked again with real ones."""
+        return verdict if isinstance(verdict, Refuted) else self._fresh(obligation, "words")
+
+    def _fresh(self, obligation: Obligation, over: str) -> Verdict:
+        key = (obligation.claim, over)
+        query = self._queries.get(key)
         if query is None:
             try:
-                query = _Query(obligation.claim, self._timeout)
+                query = _Query(obligation.claim, self._timeout, over)
             except Unsupported as hole:
                 query = NoRule(str(hole))
-            self._queries[obligation.claim] = query
-        return query if isinstance(query, NoRule) else query.decide(obligation.part)
+            self._queries[key] = query
+        return query if isinstance(query, NoRule) else query.decide(obligation.part, obligation.expect)

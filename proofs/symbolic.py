@@ -1,6 +1,7 @@
-"""`Bits` and `World` over z3 terms."""
+"""`Bits` and `World` over z3 terms: fixed-width words, and unbounded integers for facts about products."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import z3
@@ -10,19 +11,23 @@ Truth: TypeAlias = Any
 
 
 class TermBits:
-    """`Bits[BitVecRef, BoolRef]` at one width: each operation is SMT-LIB's of that name."""
+    """`Bits[BitVecRef, BoolRef]` at one width: each operation is SMT-LIB's of that name.
 
-    __slots__ = ("_width",)
+    `product` stands in for multiplication, where it is given.
+    """
 
-    def __init__(self, width: int) -> None:
+    __slots__ = ("_product", "_width")
+
+    def __init__(self, width: int, product: "Product | None" = None) -> None:
         self._width = width
+        self._product = product
 
     @property
     def width(self) -> int:
         return self._width
 
     def at(self, width: int) -> "TermBits":
-        return self if width == self._width else TermBits(width)
+        return self if width == self._width else TermBits(width, self._product)
 
     def const(self, value: int) -> Term:
         return z3.BitVecVal(value, self._width)
@@ -34,7 +39,7 @@ class TermBits:
         return a - b
 
     def mul(self, a: Term, b: Term) -> Term:
-        return a * b
+        return a * b if self._product is None else self._product(self._width, a, b)
 
     def udiv(self, a: Term, b: Term) -> Term:
         return z3.UDiv(a, b)
@@ -117,10 +122,43 @@ class TermBits:
         return z3.Not(condition)
 
 
+class Products:
+    """Multiplication as an unknown function, of which only `axioms` is known: what they prove holds of the real one.
+
+    The axioms are instances of what `proofs.properties.products` claims, for the products met.
+    """
+
+    def __init__(self) -> None:
+        self._met: dict[tuple[int, int, int], tuple[int, Term, Term, Term]] = {}
+
+    def __call__(self, width: int, a: Term, b: Term) -> Term:
+        """a × b, at `width` bits; the real product where a factor is a number."""
+        if z3.is_bv_value(z3.simplify(a)) or z3.is_bv_value(z3.simplify(b)):
+            return a * b
+        key = (width, a.get_id(), b.get_id())
+        if key not in self._met:
+            sort = z3.BitVecSort(width)
+            self._met[key] = (width, a, b, z3.Function(f"product{width}", sort, sort, sort)(a, b))
+        return self._met[key][3]
+
+    def axioms(self) -> Iterator[Truth]:
+        for width, a, b, term in list(self._met.values()):
+            yield term == self(width, b, a)
+            if width == 32:
+                yield term == z3.Extract(31, 0, self(64, z3.ZeroExt(32, a), z3.ZeroExt(32, b)))
+        wide = [row[1:] for row in self._met.values() if row[0] == 64]
+        for a, b, term in wide:
+            yield from (z3.Implies(b == z3.BitVecVal(1 << i, 64), term == a << i) for i in range(64))
+        for (a, b, less), (c, d, more) in permutations(wide, 2):
+            narrow = [z3.Extract(63, 32, word) == 0 for word in (a, b, c, d)]
+            yield z3.Implies(z3.And(a == c, z3.ULE(b, d), *narrow), z3.ULE(less, more))
+
+
 class TermWorld:
     """`World` over terms; collects what the claim assumes, prefers, shows and applies."""
 
-    def __init__(self) -> None:
+    def __init__(self, products: Products | None = None) -> None:
+        self._products = products
         self.words: dict[str, Term] = {}
         self.applications: dict[tuple[str, tuple[int, ...]], tuple[str, tuple[Term, ...], Term]] = {}
         self.assumptions: list[Truth] = []
@@ -128,7 +166,7 @@ class TermWorld:
         self.shown: list[tuple[str, int, Term]] = []
 
     def bits(self, width: int) -> TermBits:
-        return TermBits(width)
+        return TermBits(width, self._products)
 
     def fresh(self, name: str, width: int) -> Term:
         if name not in self.words:
@@ -155,3 +193,54 @@ class TermWorld:
 
     def show(self, label: str, width: int, word: Term) -> None:
         self.shown.append((label, width, word))
+
+
+class IntegerBits(TermBits):
+    """Words as unbounded integers: `mul`, comparisons and zero-extension only, for claims about products.
+
+    Every product adds the condition that it fits into the width to `fits`; a claim that holds together with these
+    holds of words of that width.
+    """
+
+    __slots__ = ("fits",)
+
+    def __init__(self, width: int, fits: list[Truth]) -> None:
+        super().__init__(width)
+        self.fits = fits
+
+    def at(self, width: int) -> "IntegerBits":
+        return IntegerBits(width, self.fits)
+
+    def const(self, value: int) -> Term:
+        return z3.IntVal(value)
+
+    def mul(self, a: Term, b: Term) -> Term:
+        product = a * b
+        self.fits.append(product < z3.IntVal(1 << self.width))
+        return product
+
+    def zext(self, a: Term, width: int) -> Term:
+        return a
+
+    def ult(self, a: Term, b: Term) -> Truth:
+        return a < b
+
+    def ule(self, a: Term, b: Term) -> Truth:
+        return a <= b
+
+
+class IntegerWorld(TermWorld):
+    """`World` over unbounded integers in the range of their words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fits: list[Truth] = []
+
+    def bits(self, width: int) -> IntegerBits:
+        return IntegerBits(width, self.fits)
+
+    def fresh(self, name: str, width: int) -> Term:
+        if name not in self.words:
+            self.words[name] = z3.Int(name)
+            self.assumptions += [self.words[name] >= 0, self.words[name] < 1 << width]
+        return self.words[name]

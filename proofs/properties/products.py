@@ -1,0 +1,52 @@
+"""What is known of multiplication where a claim leaves it an unknown function: each axiom as an obligation of its own.
+
+Bit-blasted multipliers are what solvers are slow at, so `proofs.solver` first decides a claim with products as an
+unknown function under instances of these (`proofs.symbolic.Products`), and confirms a refutation with real products.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from model.bits import B, W
+from model.world import World
+from proofs.obligation import Obligation
+
+WIDE, NARROW = 64, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """a × 2^i = a << i, for every i below the width; a × b = b × a; 32 bits of a product of 32-bit words."""
+
+    def __call__(self, world: World[W, B]) -> Mapping[str, B]:
+        b, narrow = world.bits(WIDE), world.bits(NARROW)
+        x = world.fresh("x", WIDE)
+        shifts = [b.eq(b.mul(x, b.const(1 << i)), b.shl(x, b.const(i))) for i in range(WIDE)]
+        p, q = world.fresh("p", NARROW), world.fresh("q", NARROW)
+        product = b.mul(narrow.zext(p, WIDE), narrow.zext(q, WIDE))
+        y = world.fresh("y", WIDE)
+        return {
+            "power_of_2_is_shift": b.conj(*shifts),
+            "commutes": b.eq(b.mul(x, y), b.mul(y, x)),
+            "low_half": b.eq(b.extract(product, NARROW - 1, 0), narrow.mul(p, q)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Monotone:
+    """x <= y gives factor × x <= factor × y, at 64 bits for words below 2^32; decided over the integers."""
+
+    def __call__(self, world: World[W, B]) -> Mapping[str, B]:
+        b, narrow = world.bits(WIDE), world.bits(NARROW)
+        factor, x, y = (narrow.zext(world.fresh(name, NARROW), WIDE) for name in ("factor", "x", "y"))
+        world.assume("x is at most y", b.ule(x, y))
+        return {"monotone": b.ule(b.mul(factor, x), b.mul(factor, y))}
+
+
+def product_obligations() -> list[Obligation]:
+    origin = "axiom for products as an unknown function"
+    powers = [
+        Obligation(f"products/{part}", origin, Powers(), part)
+        for part in ("power_of_2_is_shift", "commutes", "low_half")
+    ]
+    return [*powers, Obligation("products/monotone", origin, Monotone(), "monotone", over="integers")]

@@ -1,0 +1,78 @@
+"""`check FILE`: instructions a second, over sizes and numbers of sites, each stage's share; beside BPF_PROG_LOAD.
+
+Run: python -m tests.bench.bench_check. Prints ratios measured side by side in one run; no timed test.
+"""
+
+import resource
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import TypeVar
+
+from model.facts import analyse
+from model.kernel.abi import ABIS
+from model.kernel.data import load_release
+from model.loaders.detect import load_file
+from model.program import Object
+from model.rewrite.config import Config
+from model.rewrite.passes import rewrite
+from proofs.check_program import check
+from proofs.claims import Claims
+from proofs.solver import Solver
+from tests.bench.synthetic import obj
+
+T = TypeVar("T")
+RUNS = 3
+CASES = [(1_000, 0), (1_000, 100), (10_000, 0), (10_000, 2_000), (100_000, 0), (100_000, 2_000), (100_000, 20_000)]
+
+
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Best CPU seconds of RUNS, and the result."""
+    best, result = float("inf"), None
+    for _ in range(RUNS):
+        started = process_time()
+        result = work()
+        best = min(best, process_time() - started)
+    assert result is not None
+    return best, result
+
+
+def main() -> None:
+    release = load_release("newest")
+    claims = Claims(release, ABIS["x86_64"], Solver())
+    with tempfile.TemporaryDirectory() as folder:
+        warm = Path(folder) / "warm.o"
+        warm.write_bytes(obj(1_000, 100))
+        check(load_file(str(warm), helper_ids=release.helper_ids).programs[0], claims, Config())
+        print(
+            f"{'instructions':>12} {'sites':>7} {'load':>7} {'facts':>7} {'rewrite':>7} {'check':>7} {'total':>7} {'insn/s':>9}  ratio"
+        )
+        first = 0.0
+        for size, sites in CASES:
+            path = Path(folder) / f"{size}-{sites}.o"
+            path.write_bytes(obj(size, sites))
+
+            def load(path: Path = path) -> Object:
+                return load_file(str(path), helper_ids=release.helper_ids)
+
+            loading, found = timed(load)
+            program = found.programs[0]
+            facts_time, facts = timed(lambda: analyse(program, release))  # noqa: B023
+            rewriting, _ = timed(lambda: rewrite(program, facts, release, Config()))  # noqa: B023
+            checking, checked = timed(lambda: check(program, claims, Config()))  # noqa: B023
+            assert len(checked.sites) == sites, (len(checked.sites), sites)
+            total = loading + checking
+            rate = len(program.insns) / total
+            first = first or rate
+            print(
+                f"{len(program.insns):>12} {sites:>7} {loading:>7.3f} {facts_time:>7.3f} {rewriting:>7.3f} "
+                f"{checking:>7.3f} {total:>7.3f} {rate:>9.0f}  {rate / first:.2f}"
+            )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"peak memory {peak} MiB; CPU seconds, best of {RUNS}; check holds facts, rewrite, graph and verdicts")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
