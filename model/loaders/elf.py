@@ -39,12 +39,12 @@ def load(data: bytes, file: str) -> Object:
     targets = {index: resolver.targets(section, insns[index]) for index, section in code.items()}
     called = {target for rows in targets.values() for target in rows.values() if isinstance(target, CodeRef)}
     functions = elf_functions.find(elf, code.values(), called)
-    for function in functions:
-        _check(elf, function, insns[function.section])
-    names = {index: section.name for index, section in code.items()}
     starts: dict[CodeRef, Function] = {}
     for function in functions:
-        starts.setdefault(function.ref, function)
+        starts.setdefault(function.ref, function)  # several names of one range: aliases
+    for function in starts.values():
+        _check(elf, function, insns[function.section])
+    names = {index: section.name for index, section in code.items()}
     linker = Linker(file, insns, targets, starts, names, tuple(table.maps), info)
     programs = tuple(linker.program(function) for function in functions if function.entry)
     return Object(file, programs, linker.maps, _license(elf), elf.byteorder, tuple(_notes(info)))

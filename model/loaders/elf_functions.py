@@ -9,9 +9,12 @@ from model.loaders.elf_file import STB_LOCAL, STT_FUNC, STT_NOTYPE, ElfFile, Sec
 from model.loaders.elf_relocations import CodeRef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """Slots `start` to `end` (exclusive) of a section; `entry` says that it is a program of its own."""
+    """Slots `start` to `end` (exclusive) of a section; `entry` says that it is a program of its own.
+
+    Compared by identity: there is one value for a symbol, and linking looks it up very often.
+    """
 
     name: str
     section: int

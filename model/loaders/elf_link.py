@@ -6,7 +6,7 @@ and its own references follow before the caller's next ones (depth first).
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from model.errors import InputError
 from model.isa.insn import Insn
@@ -17,7 +17,7 @@ from model.program import ExternRef, Line, Map, MapRef, Program, Ref, Subprogram
 
 PROGRAM_LIMIT = 1_000_000
 """Instructions that the kernel takes for one program (BPF_COMPLEXITY_LIMIT_INSNS, 5.2+)."""
-TOTAL_LIMIT = 8 * PROGRAM_LIMIT
+TOTAL_LIMIT = 4 * PROGRAM_LIMIT
 """Instructions of all programs of one object: subprograms count in each program that reaches them."""
 
 _PSEUDO_MAP, _PSEUDO_MAP_VALUE, _PSEUDO_KFUNC = 1, 2, 2
@@ -34,12 +34,14 @@ class Linker:
     sections: Mapping[int, str]
     maps: tuple[Map, ...]
     info: BtfExt | None
-    _slots: dict[int, list[int]] = field(default_factory=dict)
+    _sorted: dict[int, list[int]] = field(default_factory=dict)
+    _slots: dict[Function, list[int]] = field(default_factory=dict)
+    _callees: dict[Function, list[Function]] = field(default_factory=dict)
     _total: int = 0
 
     def program(self, entry: Function) -> Program:
         """The program that begins with `entry`; InputError where it is too long."""
-        bases = self._layout(entry)
+        bases = self._layout(self.functions[entry.ref])
         insns: list[Insn] = []
         refs: dict[int, Ref] = {}
         lines: dict[int, Line] = {}
@@ -54,7 +56,9 @@ class Linker:
             entry.name,
             tuple(insns),
             self.maps,
-            tuple(Subprogram(f.name, base, base + f.end - f.start) for f, base in bases.items()),
+            tuple(
+                Subprogram(f.name if base else entry.name, base, base + f.end - f.start) for f, base in bases.items()
+            ),
             refs,
             lines,
             section=section,
@@ -66,7 +70,7 @@ class Linker:
         """Where each function goes, in slots, in order."""
         bases = {entry: 0}
         length = entry.end - entry.start
-        path = [iter(self._callees(entry))]
+        path = [iter(self._reached(entry))]
         while path:
             callee = next(path[-1], None)
             if callee is None:
@@ -74,7 +78,7 @@ class Linker:
             elif callee not in bases:
                 bases[callee] = length
                 length += callee.end - callee.start
-                path.append(iter(self._callees(callee)))
+                path.append(iter(self._reached(callee)))
         self._total += length
         if length > PROGRAM_LIMIT or self._total > TOTAL_LIMIT:
             expected = (
@@ -85,17 +89,24 @@ class Linker:
 
     def _referring(self, function: Function) -> list[int]:
         """The slots of a function that have a target, in order."""
-        slots = self._slots.get(function.section)
-        if slots is None:
-            slots = self._slots[function.section] = sorted(self.targets[function.section])
-        return slots[bisect_left(slots, function.start) : bisect_left(slots, function.end)]
+        found = self._slots.get(function)
+        if found is None:
+            slots = self._sorted.get(function.section)
+            if slots is None:
+                slots = self._sorted[function.section] = sorted(self.targets[function.section])
+            found = slots[bisect_left(slots, function.start) : bisect_left(slots, function.end)]
+            self._slots[function] = found
+        return found
 
-    def _callees(self, function: Function) -> Iterator[Function]:
-        targets = self.targets[function.section]
-        for slot in self._referring(function):
-            target = targets[slot]
-            if isinstance(target, CodeRef):
-                yield self.functions[target]
+    def _reached(self, function: Function) -> list[Function]:
+        """The functions that a function refers to, in order of first reference."""
+        found = self._callees.get(function)
+        if found is None:
+            targets = self.targets[function.section]
+            rows = (targets[slot] for slot in self._referring(function))
+            found = list(dict.fromkeys(self.functions[row] for row in rows if isinstance(row, CodeRef)))
+            self._callees[function] = found
+        return found
 
     def _place(
         self,
@@ -110,21 +121,24 @@ class Linker:
         at = base + slot - function.start
         insn = insns[at]
         target = self.targets[function.section][slot]
+        source, low, high = insn.src, insn.imm, None
         match target:
             case CodeRef():
-                source = PSEUDO_CALL if insn.opcode == CALL else PSEUDO_FUNC
-                insns[at] = replace(insn, src=source, imm=bases[self.functions[target]] - at - 1)
-                if source == PSEUDO_FUNC:
-                    insns[at + 1] = replace(insns[at + 1], imm=0)
-                return
+                call = insn.opcode == CALL
+                low = bases[self.functions[target]] - at - 1
+                source, high = (PSEUDO_CALL, None) if call else (PSEUDO_FUNC, 0)
             case MapRef():
                 source = _PSEUDO_MAP if target.offset is None else _PSEUDO_MAP_VALUE
-                insns[at] = replace(insn, src=source, imm=0)
-                insns[at + 1] = replace(insns[at + 1], imm=target.offset or 0)
+                low, high = 0, target.offset or 0
+            case ExternRef() if insn.opcode == CALL:
+                source, low = _PSEUDO_KFUNC, 0
             case ExternRef():
-                if insn.opcode == CALL:
-                    insns[at] = replace(insn, src=_PSEUDO_KFUNC, imm=0)
-        refs[at] = target
+                pass
+        insns[at] = Insn(insn.opcode, insn.dst, source, insn.off, low)
+        if high is not None:
+            insns[at + 1] = Insn(0, imm=high)
+        if not isinstance(target, CodeRef):
+            refs[at] = target
 
     def _describe(self, lines: dict[int, Line], function: Function, base: int) -> int:
         """Source lines of a function; returns how many CO-RE relocations it has."""

