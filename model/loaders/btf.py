@@ -80,7 +80,7 @@ class Variable:
 class Btf:
     """The types of one object, numbered from 1; 0 is void."""
 
-    __slots__ = ("_at", "_data", "_file", "_order", "_place", "_types", "datasecs", "strings")
+    __slots__ = ("_at", "_data", "_file", "_order", "_place", "_resolved", "_sizes", "_types", "datasecs", "strings")
 
     def __init__(self, data: bytes, file: str, place: str = "section .BTF") -> None:
         """Locate all types; InputError for a header, length, kind or string offset that does not fit."""
@@ -95,6 +95,8 @@ class Btf:
             raise self.error(strings[0], "expected strings that begin and end with NUL")
         self.datasecs: dict[str, int] = {}
         self._types: dict[int, Type] = {}
+        self._resolved: dict[int, Type] = {}
+        self._sizes: dict[int, int] = {}
         self._at = self._locate(type_at, type_end)
 
     def _locate(self, at: int, end: int) -> list[int]:
@@ -140,15 +142,18 @@ class Btf:
 
     def resolve(self, id: int) -> Type:
         """Skip typedefs and modifiers; InputError after RESOLVE_LIMIT of them (a cycle, as a rule)."""
-        found = self.type(id)
+        found = self._resolved.get(id) or self.type(id)
         for _ in range(RESOLVE_LIMIT):
             if found.kind not in _TRANSPARENT:
+                self._resolved[id] = found
                 return found
             found = self.type(found.target)
         raise self.error(self._at[id], f"type {id}: chain of over {RESOLVE_LIMIT} typedefs and modifiers: a cycle")
 
     def size(self, id: int) -> int:
         """Size in bytes, 8 for pointers; InputError for a type without size, a cycle of arrays, or 4 GiB and more."""
+        if id in self._sizes:
+            return self._sizes[id]
         count, at = 1, id
         for _ in range(RESOLVE_LIMIT):
             found = self.resolve(at)
@@ -164,6 +169,7 @@ class Btf:
             size = count * (8 if found.kind == Kind.PTR else found.target)
             if size > 0xFFFFFFFF:
                 raise self.error(found.at, f"type {id}: {size:#x} bytes, expected less than 4 GiB")
+            self._sizes[id] = size
             return size
         raise self.error(self._at[id], f"type {id}: over {RESOLVE_LIMIT} arrays of arrays: a cycle")
 

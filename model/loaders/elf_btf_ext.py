@@ -14,7 +14,7 @@ _FUNC_INFO, _LINE_INFO, _CORE_RELOCATION = 8, 16, 16
 
 @dataclass(frozen=True, slots=True)
 class BtfExt:
-    """What .BTF.ext says, by section name: (byte offset in the section, value) sorted by offset."""
+    """What .BTF.ext says, by section name, sorted: (slot in the section, its line); slots of CO-RE relocations."""
 
     lines: dict[str, list[tuple[int, Line]]]
     core: dict[str, list[int]]
@@ -26,7 +26,7 @@ def read(data: bytes, btf: Btf, file: str) -> BtfExt:
     for _ in _records(data, functions, order, _FUNC_INFO, file):
         pass
     known: dict[tuple[int, ...], Line] = {}
-    found: dict[str, list[tuple[int, Line]]] = {}
+    found: dict[str, dict[int, Line]] = {}
     form = struct.Struct(order + "IIII")
     for name_at, at in _records(data, lines, order, _LINE_INFO, file):
         offset, *fields = form.unpack_from(data, at)
@@ -34,15 +34,14 @@ def read(data: bytes, btf: Btf, file: str) -> BtfExt:
         if key not in known:
             name, text, place = fields
             known[key] = Line(btf.strings.name(name), place >> 10, place & 1023, btf.strings.name(text).strip())
-        found.setdefault(btf.strings.name(name_at), []).append((offset, known[key]))
-    for rows in found.values():
-        rows.sort(key=lambda row: row[0])
+        found.setdefault(btf.strings.name(name_at), {})[offset // 8] = known[key]
     relocations: dict[str, list[int]] = {}
     for name_at, at in _records(data, core, order, _CORE_RELOCATION, file):
-        relocations.setdefault(btf.strings.name(name_at), []).append(struct.unpack_from(order + "I", data, at)[0])
-    for offsets in relocations.values():
-        offsets.sort()
-    return BtfExt(found, relocations)
+        relocations.setdefault(btf.strings.name(name_at), []).append(struct.unpack_from(order + "I", data, at)[0] // 8)
+    return BtfExt(
+        {name: sorted(rows.items(), key=lambda row: row[0]) for name, rows in found.items()},
+        {name: sorted(slots) for name, slots in relocations.items()},
+    )
 
 
 def _records(data: bytes, part: tuple[int, int], order: str, least: int, file: str) -> Iterator[tuple[int, int]]:

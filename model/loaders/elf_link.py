@@ -146,12 +146,12 @@ class Linker:
             return 0
         name = self.sections[function.section]
         rows = self.info.lines.get(name, [])
-        first = bisect_left(rows, function.start * 8, key=lambda row: row[0])
-        last = bisect_left(rows, function.end * 8, key=lambda row: row[0])
-        for offset, line in rows[first:last]:
-            lines[base + offset // 8 - function.start] = line
+        first = bisect_left(rows, function.start, key=lambda row: row[0])
+        last = bisect_left(rows, function.end, key=lambda row: row[0])
+        for slot, line in rows[first:last]:
+            lines[base + slot - function.start] = line
         core = self.info.core.get(name, [])
-        return bisect_left(core, function.end * 8) - bisect_left(core, function.start * 8)
+        return bisect_left(core, function.end) - bisect_left(core, function.start)
 
 
 def _notes(refs: Mapping[int, Ref], relocations: int) -> Iterator[str]:

@@ -19,12 +19,13 @@ _VALUE_LIMIT = 0x7FFFFFFF
 class MapTable:
     """The maps, in the order legacy, BTF, data sections, struct_ops; `definitions` by (section index, offset).
 
-    `data` tells which map holds the bytes of a section.
+    `data` tells which map holds the bytes of a section, `mapped` which data sections user space can map.
     """
 
     maps: list[Map] = field(default_factory=list)
     definitions: dict[tuple[int, int], int] = field(default_factory=dict)
     data: dict[int, int] = field(default_factory=dict)
+    mapped: dict[str, bool] = field(default_factory=dict)
 
     def add(self, section: Section, offset: int, found: Map) -> None:
         """A map that is defined at a place; a second definition of one place changes nothing."""
@@ -43,6 +44,7 @@ class MapTable:
 def collect(elf: ElfFile, btf: Btf | None) -> MapTable:
     """Find all maps; InputError for a definition that does not fit."""
     table = MapTable()
+    _refuse_twins(elf)
     legacy = [
         s for s in elf.sections if (s.name == "maps" or s.name.startswith("maps/")) and s.size and not s.executable
     ]
@@ -62,6 +64,16 @@ def collect(elf: ElfFile, btf: Btf | None) -> MapTable:
     return table
 
 
+def _refuse_twins(elf: ElfFile) -> None:
+    """BTF knows sections by name only: a second one with definitions cannot be meant."""
+    seen = set()
+    for section in elf.sections:
+        if section.name == ".maps" or section.name in _STRUCT_OPS:
+            if section.name in seen:
+                raise elf.error(section, None, f"expected one section of this name; section {section.index} is another")
+            seen.add(section.name)
+
+
 def is_data(section: Section) -> bool:
     """The sections that libbpf makes data maps of (1.x, bpf_object__elf_collect), and the arena's."""
     names = (".data", ".rodata", ".bss")
@@ -79,7 +91,9 @@ def _add_data(elf: ElfFile, btf: Btf | None, table: MapTable, section: Section) 
         table.data[section.index] = arena
         return
     flags = _READ_ONLY if section.name.startswith(".rodata") else 0
-    if _has_global(btf, section.name):
+    if section.name not in table.mapped:
+        table.mapped[section.name] = _has_global(btf, section.name)
+    if table.mapped[section.name]:
         flags |= _MMAPABLE
     table.data[section.index] = len(table.maps)
     table.maps.append(Map(section.name, "array", 4, section.size, 1, flags, type_number=2))

@@ -25,6 +25,7 @@ def layout(found: Program) -> list[tuple[str, int, int]]:
 
 # Programs and maps by name: those of libbpf 1.x's own forms as `bpftool gen skeleton` lists them.
 COUNTS = {
+    "arena_struct_ops.o": (["start", "count"], ["arena", "slow"]),
     "externs.o": (["ask_kernel"], []),
     "for_each.o": (["sum_array", "sum_hash", "search_all"], ["numbers", "names", "cpu_numbers", "recent"]),
     "gcc.o": (["mixed"], ["second", "first", ".data"]),
@@ -74,7 +75,7 @@ def test_programs_and_maps(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_programs_hold_together(name: str) -> None:
-    """As model.program promises: no gaps, calls and callbacks go to starts of subprograms, refs name loads and calls."""
+    """As model.program promises: no gaps, calls and callbacks go to starts of subprograms, refs name the rest."""
     for found in read(name).programs:
         assert found.maps == read(name).maps
         starts = [s.start for s in found.subprograms]
@@ -241,6 +242,16 @@ def test_gcc_writes_symbol_values_into_the_instructions() -> None:
     assert layout(found) == [("mixed", 0, 22), ("step", 22, 24), ("square", 24, 31), ("shifted", 31, 37)]
     # `second` is at 0 in section maps, `first` at 20; `before` at 80 in .data, `values` at 0.
     assert found.refs == {5: MapRef(0), 10: MapRef(1), 26: MapRef(2, 80), 31: MapRef(2, 0)}
+
+
+def test_arena_variables_and_struct_ops() -> None:
+    found = read("arena_struct_ops.o")
+    assert found.maps == (
+        Map("arena", "arena", 0, 0, 10, 1024, type_number=33),
+        Map("slow", "struct_ops", 4, None, 1, 0, type_number=26),
+    )
+    # llvm-readelf: last at 0 and counter at 4 in .addr_space.1.
+    assert [p.refs for p in found.programs] == [{0: MapRef(0, 0)}, {0: MapRef(0, 4)}]
 
 
 def test_externs_stay_named() -> None:

@@ -299,6 +299,21 @@ def test_maps_without_btf() -> None:
     assert refused(writer.bytes()) == "x.o: section .maps: expected .BTF with a DATASEC .maps: it defines the maps"
 
 
+def test_arena_section_without_arena() -> None:
+    writer = program()
+    writer.add(".addr_space.1", bytes(8), flags=DATA)
+    assert (
+        refused(writer.bytes()) == "x.o: section .addr_space.1: expected a map of type arena, which holds this section"
+    )
+
+
+def test_two_sections_of_maps() -> None:
+    writer = program()
+    writer.add(".maps", bytes(8), flags=DATA)
+    writer.add(".maps", bytes(8), flags=DATA)
+    assert refused(writer.bytes()) == "x.o: section .maps: expected one section of this name; section 3 is another"
+
+
 def test_programs_that_share_too_much() -> None:
     """100 programs reach one subprogram of 50,000 instructions: refused before it fills the memory."""
     writer = Writer()
