@@ -1,11 +1,15 @@
 """Conditional jumps: which way they go, and whether the verifier surely follows both ways."""
 
-from model.facts_values import MASK32, MASK64, Fresh, MapSet, State, Storage, Value, tested
+from dataclasses import replace
+
+from model.facts_values import MASK32, MASK64, Fresh, MapSet, State, Storage, Value, fresh, tested
 from model.isa.insn import Insn
 
 JEQ, JGT, JGE, JSET, JNE, JSGT, JSGE = 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70
 JLT, JLE, JSLT, JSLE, JCOND = 0xA0, 0xB0, 0xC0, 0xD0, 0xE0
 JMP32 = 6
+MOST_EXCLUDED = 16
+"""Numbers that are remembered as excluded by tests for equality."""
 
 
 def decided(state: State, insn: Insn) -> bool | None:
@@ -50,49 +54,115 @@ def compare(operation: int, left: int, right: int, bits: int) -> bool | None:
     return None
 
 
-def both_ways(state: State, insn: Insn) -> bool:
-    """True where each outcome is possible for a value that nothing has narrowed before.
+def fork(state: State, insn: Insn) -> tuple[State, State] | None:
+    """The states where the jump is taken and where not, if each is possible on every path that comes here.
 
-    The verifier is sound, so it follows both. may_goto leaves or stays at its choice.
+    The verifier is sound, so it follows both then. None where it may know better than the state does.
     """
     opcode = insn.opcode
-    operation, is_32 = opcode & 0xF0, opcode & 0x07 == JMP32
+    operation, bits = opcode & 0xF0, 32 if opcode & 0x07 == JMP32 else 64
     if operation == JCOND:
-        return True
+        return state, state
     left = state.get(insn.dst)
     right: Value | None = state.get(insn.src) if opcode & 0x08 else insn.imm & MASK64
     if isinstance(left, MapSet | Storage):
-        return left.null >= 0 and right == 0 and operation in (JEQ, JNE) and not is_32
+        if left.null < 0 or right != 0 or operation not in (JEQ, JNE) or bits == 32:
+            return None
+        after = forget_test(state, insn)
+        return after, after
     if not isinstance(left, Fresh):
-        return False
-    mask = left.mask & MASK32 if is_32 else left.mask
+        return None
     if isinstance(right, Fresh):
-        width = right.mask & MASK32 if is_32 else right.mask
-        return right.origin != left.origin and width == mask and mask != 0
-    return isinstance(right, int) and _splits(operation, mask, right, 32 if is_32 else 64)
+        if right.origin == left.origin or right.mask != left.mask or touched(left) or touched(right):
+            return None
+        after = forget_test(state, insn)
+        return after, after
+    sides = split(left, operation, right, bits) if isinstance(right, int) else None
+    if sides is None:
+        return None
+    return _narrowed(state, insn.dst, left, sides[0]), _narrowed(state, insn.dst, left, sides[1])
 
 
-def _splits(operation: int, mask: int, right: int, bits: int) -> bool:
-    """Whether values with any bits of `mask` fall on both sides of `right`."""
-    compared = right & (1 << bits) - 1
+def _narrowed(state: State, reg: int, before: Fresh, now: Value | None) -> State:
+    """The state with `reg` and its copies as a test left them.
+
+    A copy of a number that an equality told is not taken as known: verifiers differ in which they link.
+    """
+    result: State = {}
+    for key, value in state.items():
+        if not isinstance(value, Fresh) or value.origin != before.origin:
+            result[key] = value
+        elif now is not None and (key == reg or (value == before and isinstance(now, Fresh))):
+            result[key] = now
+    return result
+
+
+def touched(value: Fresh) -> bool:
+    return value.low != 0 or value.high != value.mask or bool(value.excluded)
+
+
+Sides = tuple[Value | None, Value | None]
+
+
+def split(value: Fresh, operation: int, right: int, bits: int) -> Sides | None:
+    """What `value` can be where the comparison with the constant holds, and where not; None if one cannot be.
+
+    A side is None where it is not followed further.
+    """
+    if bits == 32 and value.mask > MASK32:
+        if touched(value) or value.mask & MASK32 == 0:
+            return None
+        return (None, None) if split(fresh(value.origin, value.mask & MASK32), operation, right, 32) else None
+    right &= (1 << bits) - 1
     if operation in (JEQ, JNE):
-        return mask != 0 and compared & ~mask == 0
+        return _split_equal(value, operation, right, bits)
     if operation == JSET:
-        return mask & compared != 0
+        return _split_bits(value, right)
     sign = 1 << bits - 1
-    signed = operation in (JSGT, JSGE, JSLT, JSLE)
-    lowest, highest = 0, mask
-    if signed and mask & sign:
-        lowest, highest = -sign, mask & ~sign
-    if signed and compared & sign:
-        compared -= sign << 1
-    if operation in (JGT, JLE, JSGT, JSLE):
-        return lowest <= compared < highest
-    return lowest < compared <= highest
+    if operation in (JSGT, JSGE, JSLT, JSLE):
+        if value.mask & sign:
+            return _split_signed(value, operation, right - (right >> bits - 1 << bits), sign)
+        if right & sign:
+            return None
+    upper_taken = operation in (JGT, JGE, JSGT, JSGE)
+    last = right - 1 if operation in (JGE, JLT, JSGE, JSLT) else right
+    below, above = last - value.low + 1, value.high - last
+    if min(below, above) <= len(value.excluded) or (value.excluded and not value.dense):
+        return None
+    if not value.dense:
+        return None, None
+    lower, upper = replace(value, high=last), replace(value, low=last + 1)
+    return (upper, lower) if upper_taken else (lower, upper)
 
 
-def after_test(state: State, insn: Insn) -> State:
-    """The state behind a test: what was tested, and its copies, can be narrowed now."""
+def _split_equal(value: Fresh, operation: int, right: int, bits: int) -> Sides | None:
+    possible = right & ~value.mask == 0 and value.low <= right <= value.high and right not in value.excluded
+    if not possible or value.count <= len(value.excluded) + 1:
+        return None
+    equal = right if bits == 64 else None
+    other = None
+    if len(value.excluded) < MOST_EXCLUDED:
+        other = replace(value, excluded=value.excluded | {right})
+    return (equal, other) if operation == JEQ else (other, equal)
+
+
+def _split_bits(value: Fresh, right: int) -> Sides | None:
+    """JSET: some bit of `right` is set, or none."""
+    without = 1 << (value.mask & ~right).bit_count()
+    if value.low != 0 or value.high != value.mask:
+        return None
+    return (None, None) if min(without, value.count - without) > len(value.excluded) else None
+
+
+def _split_signed(value: Fresh, operation: int, right: int, sign: int) -> Sides | None:
+    """A signed comparison of values of either sign; `right` is signed here."""
+    lowest, highest = -sign, value.mask & ~sign
+    last = right - 1 if operation in (JSGE, JSLT) else right
+    return (None, None) if not touched(value) and lowest <= last < highest else None
+
+
+def forget_test(state: State, insn: Insn) -> State:
+    """The state behind a test of which nothing is concluded: what was tested, and its copies, can be narrowed now."""
     result = state
     operands = (state.get(insn.dst), state.get(insn.src) if insn.opcode & 0x08 else None)
     for operand in operands:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from model.facts_context import Context
-from model.facts_values import MASK64, UNKNOWN, Frame, Fresh, MapSet, Place, State, Storage, Value
+from model.facts_values import MASK64, UNKNOWN, Frame, Fresh, MapSet, Place, State, Storage, Value, fresh
 from model.kernel.release import Emit, If, Name, Release, Statement
 from model.program import ExternRef, Form, Program, SymbolRef
 
@@ -169,7 +169,7 @@ def result(ctx: Context, callee: Callee, state: State, slot: int) -> Value | Non
     first test is none that surely goes both ways.
     """
     if callee.result is Result.INTEGER:
-        return Fresh(slot, MASK64)
+        return fresh(slot, MASK64)
     map_pointer = state.get(1)
     if callee.result is Result.OTHER or not isinstance(map_pointer, MapSet):
         return None

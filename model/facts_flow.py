@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from model.facts_blocks import CALL, JCOND_OPCODE, LD_IMM64, PSEUDO_FUNC, Block, End, Graph, reverse_postorder
-from model.facts_branch import after_test, both_ways, decided
+from model.facts_blocks import CALL, LD_IMM64, PSEUDO_FUNC, Block, End, Graph, reverse_postorder
+from model.facts_branch import decided, forget_test, fork
 from model.facts_calls import Callee, Callees, callback_arguments, kfunc, passed, result
 from model.facts_context import Context
 from model.facts_memory import weaken
@@ -155,16 +155,16 @@ class Flow:
         insn = self.ctx.program.insns[slot]
         taken, following = block.targets
         outcome = decided(state, insn)
-        if outcome is None and not both_ways(state, insn):
+        if outcome is not None and not self.speculative:
+            self.enter(taken if outcome else following, state)
+            return
+        sides = fork(state, insn) if outcome is None else (state, state)
+        if sides is None:
             self.closed.add(slot)
-        if self.speculative:
-            outcome = None
-        if outcome is None:
-            state = after_test(state, insn) if insn.opcode != JCOND_OPCODE else state
-        if outcome is not False:
-            self.enter(taken, state)
-        if outcome is not True:
-            self.enter(following, state)
+            after = forget_test(state, insn)
+            sides = (after, after)
+        self.enter(taken, sides[0])
+        self.enter(following, sides[1])
 
     def _call(self, number: int, state: State, slot: int) -> None:
         """A helper or kernel function: record r1, run callbacks, leave r0 and the frame as they are behind it."""

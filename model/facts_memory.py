@@ -1,7 +1,7 @@
 """Loads, stores and atomic operations on a `State`: the stack, and what pointers lead to."""
 
 from model.facts_context import Context, is_pointer, put
-from model.facts_values import BLANK, STACK_BYTES, UNKNOWN, Frame, Fresh, MapSet, Place, State, Storage, Value, join
+from model.facts_values import BLANK, STACK_BYTES, UNKNOWN, Frame, MapSet, Place, State, Storage, Value, fresh, join
 from model.isa.insn import Insn
 from model.program import Form
 
@@ -20,7 +20,7 @@ def load(ctx: Context, state: State, insn: Insn, slot: int) -> None:
 
 def loaded(ctx: Context, state: State, src: int, off: int, size: int, slot: int) -> Value | None:
     base = state.get(src)
-    narrow = Fresh(slot, (1 << 8 * size) - 1) if size < 8 else None
+    narrow = fresh(slot, (1 << 8 * size) - 1) if size < 8 else None
     if base is None:
         return narrow
     if isinstance(base, Frame):

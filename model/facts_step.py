@@ -22,6 +22,7 @@ from model.facts_values import (
     State,
     Storage,
     Value,
+    fresh,
     tested,
 )
 from model.isa.insn import Insn
@@ -70,7 +71,7 @@ def move32_reg(ctx: Context, state: State, insn: Insn, slot: int) -> None:
     if insn.off == 0 and isinstance(value, int):
         state[insn.dst] = value & MASK32
     elif insn.off == 0 and isinstance(value, Fresh):
-        state[insn.dst] = Fresh(value.origin, value.mask & MASK32)
+        put(state, insn.dst, value if value.mask <= MASK32 else narrowed(value, 0x50, MASK32, slot, 64))
     else:
         state.pop(insn.dst, None)
 
@@ -119,13 +120,16 @@ def constant(operation: int, left: int, right: int, bits: int) -> int | None:
 
 
 def narrowed(left: Fresh, operation: int, right: int, slot: int, bits: int) -> Fresh | None:
-    """A fresh scalar stays one under AND and shifts by a constant, with fewer bits; a new value of its own."""
+    """AND and shifts by a constant: each combination of the bits that are left is possible again, or None."""
+    if left.low != 0 or left.high != left.mask or operation not in (0x50, 0x60, 0x70):
+        return None
+    if operation != 0x50 and right >= bits:
+        return None
     width = (1 << bits) - 1
     mask = left.mask & width
-    if operation not in (0x50, 0x60, 0x70) or (operation != 0x50 and right >= bits):
-        return None
     mask = mask & right if operation == 0x50 else (mask << right & width if operation == 0x60 else mask >> right)
-    return Fresh(slot, mask) if mask else None
+    lost = left.mask.bit_count() - mask.bit_count()
+    return Fresh(left.origin, slot, mask, 0, mask) if mask and len(left.excluded) < 1 << lost else None
 
 
 def pointer_arithmetic(ctx: Context, operation: int, left: Value | None, right: Value | None) -> Value | None:
@@ -152,7 +156,7 @@ def pointer_arithmetic(ctx: Context, operation: int, left: Value | None, right: 
 def load_packet(ctx: Context, state: State, insn: Insn, slot: int) -> None:
     """LD_ABS and LD_IND: a call in disguise, r0 is the packet's data and r1 to r5 are gone."""
     clobber(state)
-    state[0] = Fresh(slot, (1 << 8 * SIZES[insn.opcode & 0x18]) - 1)
+    state[0] = fresh(slot, (1 << 8 * SIZES[insn.opcode & 0x18]) - 1)
 
 
 def clobber(state: State) -> None:

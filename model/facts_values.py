@@ -5,7 +5,7 @@ be read. It never is a map pointer. Joining a pointer with a plain value keeps t
 other path makes use of it, the verifier refuses the whole program, so the pointer is what is left.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
@@ -58,13 +58,34 @@ class Functions:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A scalar that no test has narrowed yet: any subset of the bits of `mask` (64 bits) can be set.
+    """A scalar of which every value is possible that the tests on the way have left.
 
-    `origin` is the slot that made it; copies share it, because the verifier narrows copies together.
+    Those are the numbers of 64 bits, unsigned, with bits of `mask` only, from `low` to `high` (narrower
+    than 0 to `mask` only where `mask` is 2^n - 1), without `excluded`. `origin` is the slot where the
+    number came from: a test of one value says something of all with its origin. `maker` is the slot that
+    made this number out of it; values that agree in everything are copies.
     """
 
     origin: int
+    maker: int
     mask: int
+    low: int
+    high: int
+    excluded: frozenset[int] = frozenset()
+
+    @property
+    def dense(self) -> bool:
+        return self.mask & self.mask + 1 == 0
+
+    @property
+    def count(self) -> int:
+        """How many values there are, `excluded` included."""
+        return self.high - self.low + 1 if self.dense else 1 << self.mask.bit_count()
+
+
+def fresh(origin: int, mask: int) -> Fresh:
+    """A scalar that nothing has narrowed, as it comes from the slot `origin`."""
+    return Fresh(origin, origin, mask, 0, mask)
 
 
 class Place(Enum):
@@ -118,6 +139,8 @@ def join(a: Value | None, b: Value | None) -> Value | None:
     if isinstance(a, Functions) and isinstance(b, Functions):
         starts = union(a.starts, b.starts)
         return a if starts is a.starts else Functions(starts)
+    if isinstance(a, Fresh) and isinstance(b, Fresh):
+        return _join_fresh(a, b)
     high, low = (a, b) if rank(a) >= rank(b) else (b, a)
     if rank(high) == 0:
         return None
@@ -141,6 +164,14 @@ def tested(value: MapSet | Storage) -> MapSet | Storage:
     if value.null == -1:
         return value
     return MapSet(value.keys, value.unknown) if isinstance(value, MapSet) else Storage(value.keys)
+
+
+def _join_fresh(a: Fresh, b: Fresh) -> Fresh | None:
+    """What is possible on both paths; None unless they agree in all but what is excluded."""
+    joined = replace(a, excluded=a.excluded | b.excluded)
+    if joined != replace(b, excluded=joined.excluded):
+        return None
+    return a if joined == a else joined
 
 
 def _join_frames(a: Frame, b: Frame) -> Frame:
