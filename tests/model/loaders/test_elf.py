@@ -1,14 +1,17 @@
 """Real objects of compilers. Expected values: llvm-readelf, llvm-objdump and bpftool on the same files."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from model.isa.insn import Insn
 from model.loaders.elf import load
+from model.loaders.elf_map_types import map_type
 from model.program import ExternRef, Line, Map, MapRef, Object, Program, Subprogram
 
 OBJECTS = Path(__file__).parents[2] / "data" / "objects"
+RELEASES = Path(__file__).parents[3] / "model" / "kernel" / "releases"
 
 
 def read(name: str) -> Object:
@@ -163,6 +166,13 @@ def test_map_definitions() -> None:
     assert read("map_calls.o").maps[6] == Map("trie", "lpm_trie", 8, 8, 64, 1, type_number=11)
     assert read("queue_stack_bloom.o").maps[2] == Map("bloom", "bloom_filter", 0, 8, 8, 0, type_number=30)
     assert [m.type for m in read("redirect.o").maps] == ["devmap", "devmap_hash", "cpumap", "xskmap"]
+
+
+@pytest.mark.parametrize("path", sorted(RELEASES.glob("*.json")), ids=lambda path: path.name)
+def test_map_types_have_the_names_of_the_releases(path: Path) -> None:
+    """Extracted from each release's enum bpf_map_type: the ABI has one name for a number."""
+    types = json.loads(path.read_text(encoding="utf-8"))["map_types"]
+    assert {name: map_type(row["number"]) for name, row in types.items()} == {name: name for name in types}
 
 
 def test_map_in_map_templates() -> None:
