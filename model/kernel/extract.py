@@ -75,6 +75,9 @@ def _extract(tree: Tree) -> Release:
     helpers = _with_slots(read_helpers(tree, ids, look, notes), slots, notes)
     protos = read_protos(tree, {row.function for row in helpers.values()}, notes)
     rewrites, insn_buf = read_rewrites(tree, look, notes)
+    for row in rewrites:
+        if row.helper not in helpers:
+            notes.add(row.file, row.line, f"{row.helper} is rewritten, but no body of it was read")
     rewrites = tuple(_with_slots({row.helper: row for row in rewrites if row.helper in ids}, slots, notes).values())
     gen_lookup, layout = _sequences(tree, tables, functions, look, notes)
     bodies, offsets = read_bodies(tree, tables, functions, gen_lookup, look, notes)

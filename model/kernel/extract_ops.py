@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.errors import InputError
-from model.kernel.c_tree import Code, Notes, Source, Tree, Unread, closing, expand, parse, split_arguments
+from model.kernel.c_tree import BROKEN, Code, Notes, Source, Tree, Unread, closing, expand, parse, split_arguments
 from model.kernel.c_types import Lookup, read_prototype
 from model.kernel.release import Function, MapType, OpsTable, Prototype
 
@@ -97,6 +97,8 @@ def read_slots(tree: Tree, look: Lookup, notes: Notes) -> dict[str, Prototype]:
         body = source.snippet(start.start(), closing(source.data, start.end() - 1))
     except Unread as error:
         raise InputError(str(tree.root), HEADER, f"expected struct bpf_map_ops: {error}") from None
+    if body.node.has_error:
+        notes.add(HEADER, body.line, f"struct bpf_map_ops: {BROKEN}")
     for member in body.find("field_declaration"):
         text = member.text.rstrip("; ")
         if "(" not in text:
@@ -139,6 +141,8 @@ def _initializer(
 ) -> dict[str, Place]:
     """The function names by member; NULL members and members that are no function pointers are left out."""
     found: dict[str, Place] = {}
+    if code.node.has_error:
+        notes.add(source.file, code.line, f"a table: {BROKEN}")
     outer = next(code.find("initializer_list"), None)
     for item in outer.children if outer else []:
         try:
@@ -233,6 +237,8 @@ def _function(tree: Tree, place: Place, elsewhere: Mapping[str, Source], look: L
     if source is None:
         return _from_macro(own, place.name, look)
     rows = [_definition(code, look) for code in source.functions[place.name]]
+    if any(row.name != place.name for row in rows):
+        raise Unread("its definition is not understood")
     if any(row.prototype != rows[0].prototype for row in rows):
         notes.add(source.file, rows[1].line, f"a second definition of {place.name} with another prototype")
     return rows[0]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from model.errors import InputError
-from model.kernel.c_tree import Code, Notes, Source, Tree, Unread, closing
+from model.kernel.c_tree import BROKEN, Code, Notes, Source, Tree, Unread, closing
 from model.kernel.c_types import Lookup, read_prototype
 from model.kernel.release import DirectCall, Prototype
 
@@ -21,6 +21,8 @@ def read_rewrites(tree: Tree, look: Lookup, notes: Notes) -> tuple[tuple[DirectC
     """The rows in the source's order, and the size of the pass's instruction buffer."""
     function, block = _pass(tree)
     condition = block.need("condition").text
+    if block.node.has_error:
+        notes.add(block.file, block.line, f"{function}: {BROKEN}")
     for demanded in ("prog->jit_requested", "BITS_PER_LONG == 64"):
         if demanded not in condition:
             notes.add(block.file, block.line, f"the pass does not ask for {demanded}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from model.errors import InputError
 from model.kernel.c_paths import Path, Paths
-from model.kernel.c_tree import Code, Notes, Source, Tree, Unread
+from model.kernel.c_tree import BROKEN, Code, Notes, Source, Tree, Unread
 from model.kernel.extract_helpers import Proto
 from model.kernel.extract_ops import PREFIX
 from model.kernel.release import Acceptance, Helper, MapType, OpsTable
@@ -61,6 +61,10 @@ def _checks(
     pairs = source.function(PAIRS)
     if pairs is None:
         raise InputError(str(tree.root), VERIFIER, f"expected {PAIRS}()")
+    for name in (PAIRS, PROGRAMS, CALLBACK):
+        code = source.function(name)
+        if code is not None and code.node.has_error:
+            notes.add(VERIFIER, code.line, f"{name}: {BROKEN}")
     called = {}
     for call in pairs.find("call_expression"):
         name = call.need("function").text
