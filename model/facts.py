@@ -8,7 +8,7 @@ than the verifier will see, never fewer; `SiteFact.sure_poison` tells when it su
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from model.errors import InputError
 from model.facts_blocks import End, Graph, build
@@ -16,6 +16,7 @@ from model.facts_calls import Callees
 from model.facts_context import Context
 from model.facts_flow import Flow, Seen
 from model.facts_paths import MERGED, obstacles
+from model.facts_replay import Replay
 from model.facts_values import BLANK, UNKNOWN, Frame, Key, Place, State
 from model.kernel.release import Release
 from model.program import Form, Map, Program
@@ -96,9 +97,9 @@ def analyse(
         flow.assumptions.setdefault(assumption.slot, []).append((assumption.reg, known))
     _start(flow, program, graph)
     flow.run()
-    if _start_lost(flow, program, graph):
-        flow.run()
-    return _facts(flow, program)
+    lost = _start_lost(flow, program, graph)
+    flow.run()
+    return _facts(flow, program, not (lost or speculative or program.fragment or ctx.imprecise))
 
 
 def _check(program: Program, assumptions: Sequence[Assumption]) -> None:
@@ -146,10 +147,13 @@ def _start_lost(flow: Flow, program: Program, graph: Graph) -> bool:
     return bool(lost)
 
 
-def _facts(flow: Flow, program: Program) -> Facts:
+def _facts(flow: Flow, program: Program, told: bool) -> Facts:
+    """`told`: every function was entered from where it is called, so a replay of the paths can be complete."""
     starts = [block.start for block in flow.graph.blocks]
     several = {slot: bisect_right(starts, slot) - 1 for slot, seen in flow.sites.items() if len(seen.keys) > 1}
     labels = obstacles(flow, several.values()) if several else {}
+    open_sites = {slot for slot, block in several.items() if _obstacle(flow, flow.sites[slot], labels.get(block))}
+    replay = _replay(flow) if open_sites and told else None
     pointers: dict[Key, MapPointer] = {}
     sites: dict[int, SiteFact] = {}
     for slot, insn in enumerate(program.insns):
@@ -167,9 +171,35 @@ def _facts(flow: Flow, program: Program) -> Facts:
         obstacle = _obstacle(flow, seen, labels.get(several.get(slot, -1)))
         found = tuple(pointers[key] for key in seen.keys)
         sure = len(found) > 1 and not obstacle
-        sites[slot] = SiteFact(slot, seen.callee.name, found, seen.unknown, True, sure, obstacle)
+        fact = SiteFact(slot, seen.callee.name, found, seen.unknown, True, sure, obstacle)
+        sites[slot] = _replayed(fact, replay) if replay is not None and slot in open_sites else fact
     callbacks = {slot: tuple(starts) for slot, starts in sorted(flow.callbacks.items())}
     return Facts(sites, callbacks, _reached(flow, len(program.insns)), _notes(flow, program))
+
+
+def _replay(flow: Flow) -> Replay:
+    replay = Replay(flow)
+    replay.enter(0, flow.states[0] or {})
+    replay.run()
+    return replay
+
+
+def _replayed(fact: SiteFact, replay: Replay) -> SiteFact:
+    """The fact with what following the paths one by one has told."""
+    found = replay.found.get(fact.slot, {})
+    if sum(found.values()) > 1:
+        fact = replace(fact, sure_poison=True, pruned_possible="")
+    if not replay.complete or replay.lost_callback:
+        return fact
+    pointers = tuple(pointer for pointer in fact.pointers if pointer.key in found)
+    reason = fact.pruned_possible if len(pointers) > 1 else ""
+    return replace(
+        fact,
+        pointers=pointers,
+        unknown=fact.slot in replay.blind,
+        reached=fact.slot in replay.found,
+        pruned_possible=reason,
+    )
 
 
 def _obstacle(flow: Flow, seen: Seen, label: int | None) -> str:
@@ -177,7 +207,7 @@ def _obstacle(flow: Flow, seen: Seen, label: int | None) -> str:
     if len(seen.keys) < 2:
         return ""
     if label == MERGED:
-        return "a subprogram's result is taken for all of its callers together"
+        return "what a subprogram returns, or whether a callback is called, is not told apart path by path"
     if label is not None:
         at = flow.ctx.program.base + label
         return f"the verifier may know which way the branch at {at} goes, path by path"

@@ -64,6 +64,9 @@ INTEGERS = frozenset(
 )
 """Helpers whose result no verifier narrows (`do_refine_retval_range`, 6.1 to 7.3)."""
 
+NEVER_NULL = ("array", "percpu_array", None)
+"""Map types whose lookup is known not to be NULL for some keys (`can_elide_value_nullness`, 7.3; not in 6.12)."""
+
 SLOT_HELPERS = {
     "map_lookup_elem": "map_lookup_elem",
     "map_lookup_percpu_elem": "map_lookup_percpu_elem",
@@ -165,8 +168,7 @@ def _emits(body: tuple[Statement, ...]) -> Iterator[Emit]:
 def result(ctx: Context, callee: Callee, state: State, slot: int) -> Value | None:
     """r0 after the call, from the registers before it.
 
-    From 6.15 on a lookup in an array may be known not to be NULL (`can_elide_value_nullness`), so its
-    first test is none that surely goes both ways.
+    The first test of a lookup's result for NULL goes both ways, but not surely with an array.
     """
     if callee.result is Result.INTEGER:
         return fresh(slot, MASK64)
@@ -178,7 +180,7 @@ def result(ctx: Context, callee: Callee, state: State, slot: int) -> Value | Non
     inner = ctx.inner(map_pointer.keys)
     if map_pointer.unknown:
         return MapSet(inner.keys, True) if inner else UNKNOWN
-    null = -1 if any("array" in (ctx.map_of(key).type or "array") for key in map_pointer.keys) else slot
+    null = -1 if any(ctx.map_of(key).type in NEVER_NULL for key in map_pointer.keys) else slot
     return MapSet(inner.keys, inner.unknown, null) if inner else Storage(map_pointer.keys, null)
 
 

@@ -46,12 +46,27 @@ def reaches_frame(value: Value | None) -> bool:
     return isinstance(value, Frame) or value is Place.OUTER or (isinstance(value, MapSet) and value.unknown)
 
 
+def surely_called(callee: Callee, state: State) -> bool:
+    """Whether the verifier follows the callback: bpf_loop's not where it knows that there are no rounds."""
+    rounds = state.get(1)
+    return callee.arguments != "loop" or isinstance(rounds, Fresh) or (isinstance(rounds, int) and rounds > 0)
+
+
+def returned(state: State) -> Value | None:
+    """r0 as a caller gets it: no number (a global function's result is any), no pointer into a frame that is gone."""
+    value = state.get(0)
+    if isinstance(value, int | Fresh | Frame) or value is Place.PLAIN:
+        return None
+    return UNKNOWN if value is Place.OUTER else value
+
+
 class Flow:
     """States at the start of blocks, and what was seen at calls and branches on the way.
 
     `closed` are the branches (slots) that the verifier may decide although this analysis does not;
     `callers` maps a function's start to the blocks that call it or hand it over as a callback;
-    `merged` holds the blocks behind calls whose result several callers' pointers may have become one.
+    `merged` holds the blocks behind calls whose result stands for several callers, and callbacks that
+    may not be called.
     """
 
     def __init__(self, ctx: Context, graph: Graph, callees: Callees, speculative: bool) -> None:
@@ -116,12 +131,12 @@ class Flow:
         while self.queue:
             number = block_at[heappop(self.queue)]
             queued[number] = 0
-            self._block(number, blocks[number])
+            self.through(number, blocks[number], dict(self.states[number] or {}))
             if len(self.ctx.leaks) != len(self.announced):
                 self._announce_leaks()
 
-    def _block(self, number: int, block: Block) -> None:
-        state = dict(self.states[number] or {})
+    def through(self, number: int, block: Block, state: State) -> None:
+        """From the block's start to where it leads; `state` is the block's own to change."""
         for reg, value in self.assumptions.get(block.start, ()):
             state[reg] = value
         ctx = self.ctx
@@ -138,11 +153,11 @@ class Flow:
                 self._call(number, state, slot)
         insn = insns[last]
         if block.end is End.BRANCH:
-            self._branch(block, state, last)
+            self.branch(block, state, last)
         elif block.end is End.CALL:
-            self._subprogram(number, block, state)
+            self.subprogram(number, block, state)
         elif block.end is End.EXIT:
-            self._exit(block, state)
+            self.leave(block, state)
         else:
             step = steps[insn.opcode]
             if step is not None:
@@ -151,7 +166,8 @@ class Flow:
                 self._call(number, state, last)
             self.enter(block.targets[0], state)
 
-    def _branch(self, block: Block, state: State, slot: int) -> None:
+    def branch(self, block: Block, state: State, slot: int) -> None:
+        """Both ways, or the one that constants decide."""
         insn = self.ctx.program.insns[slot]
         taken, following = block.targets
         outcome = decided(state, insn)
@@ -160,11 +176,15 @@ class Flow:
             return
         sides = fork(state, insn) if outcome is None else (state, state)
         if sides is None:
-            self.closed.add(slot)
+            self.close(slot)
             after = forget_test(state, insn)
             sides = (after, after)
         self.enter(taken, sides[0])
         self.enter(following, sides[1])
+
+    def close(self, slot: int) -> None:
+        """The verifier may decide the branch at `slot`, on some path that has come here."""
+        self.closed.add(slot)
 
     def _call(self, number: int, state: State, slot: int) -> None:
         """A helper or kernel function: record r1, run callbacks, leave r0 and the frame as they are behind it."""
@@ -174,7 +194,7 @@ class Flow:
         else:
             callee = self.callees.at(slot)
             if callee.site:
-                self._record(slot, callee, state.get(1))
+                self.record(slot, callee, state.get(1))
         value = result(self.ctx, callee, state, slot)
         self._callbacks(number, callee, state, slot)
         if not callee.reads_only:
@@ -183,7 +203,8 @@ class Flow:
         if value is not None:
             state[0] = value
 
-    def _record(self, slot: int, callee: Callee, value: Value | None) -> None:
+    def record(self, slot: int, callee: Callee, value: Value | None) -> None:
+        """r1 at a call, as `record_func_map` sees it."""
         seen = self.sites.get(slot)
         if seen is None:
             seen = self.sites[slot] = Seen(callee)
@@ -199,7 +220,7 @@ class Flow:
             if isinstance(value, Functions):
                 for start in value.starts:
                     self.callbacks.setdefault(slot, {})[start] = None
-                    self._into(number, start, callback_arguments(callee, state))
+                    self.into(number, start, callback_arguments(callee, state), surely_called(callee, state))
                     self._leaked(start, state)
                 weaken(state, None)
             elif callee.callback is not None:
@@ -215,11 +236,13 @@ class Flow:
             elif isinstance(value, Frame):
                 weaken(state, None)
 
-    def _into(self, number: int, start: int, arguments: State) -> None:
-        """A call or callback from block `number` enters the function at `start`."""
+    def into(self, number: int, start: int, arguments: State, sure: bool = True) -> None:
+        """A call or callback from block `number` enters the function at `start`; `sure`: in the verifier too."""
         target = self.graph.at.get(start, -1)
         if target < 0:
             return
+        if not sure:
+            self.merged.add(target)
         self.callers.setdefault(start, {})[number] = None
         self.enter(target, {**arguments, 10: Frame(0)})
 
@@ -235,30 +258,31 @@ class Flow:
                 self.wake(caller)
         self.announced = set(self.ctx.leaks)
 
-    def _subprogram(self, number: int, block: Block, state: State) -> None:
+    def subprogram(self, number: int, block: Block, state: State) -> None:
+        """A call of a subprogram; the continuation waits until it returns."""
         slot = block.stop - 1
         start = slot + 1 + self.ctx.program.insns[slot].imm
-        frame_goes = any(reaches_frame(state.get(reg)) for reg in range(1, 6))
-        self._into(number, start, passed(state))
+        self.into(number, start, passed(state))
         if start in self.graph.at and start not in self.returns:
             return
-        if frame_goes:
-            self._leaked(start, state)
-            weaken(state, None)
-        clobber(state)
         value = self.returns.get(start, UNKNOWN)
-        if value is not None:
-            state[0] = value
+        self.back(start, state, value)
         if isinstance(value, MapSet) and len(value.keys) > 1 and block.targets[1] >= 0:
             self.merged.add(block.targets[1])
         self.enter(block.targets[1], state)
 
-    def _exit(self, block: Block, state: State) -> None:
-        value = state.get(0)
-        if isinstance(value, int | Fresh | Frame):
-            value = None
-        elif value is Place.OUTER:
-            value = UNKNOWN
+    def back(self, start: int, state: State, value: Value | None) -> None:
+        """The caller's state behind a call of the function at `start` that returned `value`."""
+        if any(reaches_frame(state.get(reg)) for reg in range(1, 6)):
+            self._leaked(start, state)
+            weaken(state, None)
+        clobber(state)
+        if value is not None:
+            state[0] = value
+
+    def leave(self, block: Block, state: State) -> None:
+        """An exit: what the function returns, for its callers."""
+        value = returned(state)
         function = block.function
         if function not in self.returns:
             self.returns[function] = value

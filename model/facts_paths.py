@@ -15,7 +15,7 @@ from model.facts_flow import Flow
 from model.facts_values import MapSet, State
 
 MERGED = -2
-"""Label of a block behind a call whose result stands for several callers' pointers."""
+"""Label of a block behind a call whose result stands for several callers, or of a callback that may not be called."""
 
 
 def obstacles(flow: Flow, sites: Iterable[int]) -> dict[int, int]:

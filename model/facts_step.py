@@ -120,16 +120,44 @@ def constant(operation: int, left: int, right: int, bits: int) -> int | None:
 
 
 def narrowed(left: Fresh, operation: int, right: int, slot: int, bits: int) -> Fresh | None:
-    """AND and shifts by a constant: each combination of the bits that are left is possible again, or None."""
-    if left.low != 0 or left.high != left.mask or operation not in (0x50, 0x60, 0x70):
-        return None
-    if operation != 0x50 and right >= bits:
-        return None
+    """A fresh scalar after AND, XOR, ADD, SUB or a shift by a constant: what is possible then, or None.
+
+    Only results of which again every value is possible are followed.
+    """
     width = (1 << bits) - 1
+    right &= width
+    if operation in (0x00, 0x10):
+        return _moved(left, right if operation == 0x00 else -right & width, slot, width)
+    if left.low != 0 or left.high != left.mask or (operation in (0x60, 0x70) and right >= bits):
+        return None
     mask = left.mask & width
-    mask = mask & right if operation == 0x50 else (mask << right & width if operation == 0x60 else mask >> right)
+    match operation:
+        case 0x50:
+            mask &= right
+        case 0x60:
+            mask = mask << right & width
+        case 0x70:
+            mask >>= right
+        case 0xA0 if right & ~mask == 0:
+            pass
+        case _:
+            return None
     lost = left.mask.bit_count() - mask.bit_count()
-    return Fresh(left.origin, slot, mask, 0, mask) if mask and len(left.excluded) < 1 << lost else None
+    if not mask or len(left.excluded) >= 1 << lost:
+        return None
+    return Fresh(left.origin, slot, mask, 0, mask)
+
+
+def _moved(left: Fresh, step: int, slot: int, width: int) -> Fresh | None:
+    """Plus a constant: all values again where there were all, else the interval moved up, if it does not wrap."""
+    if left.excluded or not left.dense:
+        return None
+    if left.low == 0 and left.high == left.mask >= width:
+        return Fresh(left.origin, slot, width, 0, width)
+    if left.mask > width or left.high + step > width:
+        return None
+    high = left.high + step
+    return Fresh(left.origin, slot, (1 << high.bit_length()) - 1, left.low + step, high)
 
 
 def pointer_arithmetic(ctx: Context, operation: int, left: Value | None, right: Value | None) -> Value | None:

@@ -169,7 +169,6 @@ ALIVE = {
         "*(u64 *)(r10 -16) = 0\nr1 = r10\nr1 += -16\nr2 = 16\ncall get_current_comm\n"
         "r6 = *(u64 *)(r10 -16)\nif r6 == 0 goto go\n"
     ),
-    "a loop's counter": "r6 = 0\nagain: r6 += 1\nif r6 != 3 goto again\n if r6 == 1 goto go\n",
     "may_goto": "r6 = 0\nmay_goto go\n",
 }
 
