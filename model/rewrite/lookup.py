@@ -11,6 +11,10 @@ from model.rewrite.patch import Patch, Reloc
 from model.rewrite.sequence import Template, alternatives
 
 
+FIELDS = {"map.max_entries": "max_entries", "array.index_mask": "index_mask"}
+"""Fields that can stand for themselves in an immediate, with the names that relocations have for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declined:
     """The function returns -`errno`; "EOPNOTSUPP" means that the call becomes a direct call instead."""
@@ -29,7 +33,11 @@ Lookup = Patch | Declined | Undetermined
 
 
 def generate(release: Release, config: Config, gen: GenLookup, found: Map) -> Lookup:
-    """The instructions for `found`; members' offsets that the release does not know become relocations."""
+    """The instructions for `found`.
+
+    Members' offsets that the release does not know become relocations, and so do fields of the map that
+    are immediates: a program may set `max_entries` at run time, the instructions are the same ones.
+    """
     scope = Scope(release, config, found)
     alternative = next(iter(alternatives(gen.body, scope)))
     if alternative.conditions:
@@ -41,9 +49,8 @@ def generate(release: Release, config: Config, gen: GenLookup, found: Map) -> Lo
     insns: list[Insn] = []
     relocs: dict[int, Reloc] = {}
     for index, template in enumerate(alternative.templates):
-        for amount in (template.off, template.imm):
-            if amount.terms:
-                return Undetermined(f"{gen.function} uses {amount.terms[0]}, not known of {found.name}")
+        for term in template.off.terms + tuple(term for term in template.imm.terms if term not in FIELDS):
+            return Undetermined(f"{gen.function} uses {term}, not known of {found.name}")
         reloc = _reloc(template)
         if reloc is not None:
             relocs[index] = reloc
@@ -63,4 +70,5 @@ def _reloc(template: Template) -> Reloc | None:
         return Reloc("call", template.call)
     if template.off.offsets:
         return Reloc("displacement", " + ".join(template.off.offsets))
-    return Reloc("offset", " + ".join(template.imm.offsets)) if template.imm.offsets else None
+    addends = template.imm.offsets + tuple(FIELDS[term] for term in template.imm.terms)
+    return Reloc("offset", " + ".join(addends)) if addends else None

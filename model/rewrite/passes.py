@@ -32,12 +32,17 @@ class Rewritten:
 def rewrite(program: Program, facts: Facts, release: Release, config: Config) -> Rewritten:
     """Direct calls and inlined lookups as the release puts them in; other calls of helpers are only named.
 
-    A program that is in the kernel's form already is handed back as it is, without decisions. Raises
-    Unsupported where a branch does not reach its target any more.
+    In a program that is in the kernel's form already, only the helper calls that were left are decided on,
+    and every other instruction is as it was. Raises Unsupported where a branch does not reach its target any
+    more.
     """
     if program.form is Form.XLATED:
-        return Rewritten(program, program, (), tuple(range(len(program.insns) + 1)))
-    decisions = _decisions(facts, release, config)
+        left = {symbol: name for name, helper in release.helpers.items() for symbol in (f"bpf_{name}", helper.function)}
+        decisions = _decisions(facts, release, config, left)
+        patches = {decision.slot: decision.patch for decision in decisions if decision.patch is not None}
+        patched = apply(program, patches)
+        return Rewritten(program, patched.program, decisions, patched.moved, patched.relocs)
+    decisions = _decisions(facts, release, config, {name: name for name in release.helpers})
     patches = {decision.slot: decision.patch for decision in decisions if decision.patch is not None}
     symbols = {number: f"bpf_{name}" for name, number in release.helper_ids.items()}
     symbols |= {helper.id: helper.function for helper in release.helpers.values()}
@@ -49,16 +54,22 @@ def rewrite(program: Program, facts: Facts, release: Release, config: Config) ->
     return Rewritten(program, after, decisions, patched.moved, patched.relocs)
 
 
-def _decisions(facts: Facts, release: Release, config: Config) -> tuple[Decision, ...]:
-    """A decision for every site; sites that differ in nothing but their place are decided once."""
+def _decisions(facts: Facts, release: Release, config: Config, helpers: Mapping[str, str]) -> tuple[Decision, ...]:
+    """A decision for every site whose callee is one of `helpers` (callee -> helper's name).
+
+    Sites that differ in nothing but their place are decided once.
+    """
     known: dict[object, Decision] = {}
     decisions = []
     for slot, fact in sorted(facts.sites.items()):
+        helper = helpers.get(fact.callee)
+        if helper is None:
+            continue
         keys = tuple(pointer.key for pointer in fact.pointers)
         kind = (fact.callee, keys, fact.unknown, fact.reached, fact.sure_poison, fact.pruned_possible)
         found = known.get(kind)
         if found is None:
-            found = known[kind] = decide(release, config, fact.callee, fact)
+            found = known[kind] = decide(release, config, helper, fact)
         decisions.append(found if found.slot == slot else replace(found, slot=slot))
     return tuple(decisions)
 

@@ -21,9 +21,10 @@ PSEUDO_CALL, PSEUDO_FUNC = 1, 4
 class Reloc:
     """A field of an instruction of which only a name is known until a kernel is built.
 
-    "call": imm is `symbol` - __bpf_call_base, 32 bits signed. "offset": imm is to be increased by the
-    offset in bytes of the member `symbol` ("struct bpf_array.value"; several joined by " + ").
-    "displacement": the same for the 16-bit off of a load or store.
+    "call": imm is `symbol` - __bpf_call_base, 32 bits signed. "offset": imm is to be increased by
+    `symbol`, the offset in bytes of a member ("struct bpf_array.value") or a field of the map that the
+    input does not tell ("max_entries"); several are joined by " + ". "displacement": the same for the
+    16-bit off of a load or store.
     """
 
     kind: Literal["call", "offset", "displacement"]

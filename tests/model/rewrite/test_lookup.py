@@ -177,7 +177,6 @@ def test_an_inner_map_of_any_size_has_no_inline_form() -> None:
     [
         (Map("m", "hash", None, 8, 10, 0), "round_up(map.key_size, 8)"),
         (array(None, 5), "is_power_of_2(array.elem_size)"),
-        (array(8, None), "map.max_entries"),
         (array(8, 5, flags=None), "(map.map_flags & BPF_F_INNER_MAP)"),
     ],
 )
@@ -186,6 +185,12 @@ def test_what_is_not_known_of_the_map_is_named(found: Map, missing: str) -> None
     outcome = generate(release, ROOT, gen_of(release, found), found)
     assert isinstance(outcome, Undetermined)
     assert missing in outcome.reason
+
+
+def test_entries_that_are_set_at_run_time_are_an_immediate_by_name() -> None:
+    rows, relocs = made("6.12", USER, array(8, None))
+    assert rows == [(0x07, 1, 0, 0, 0), INDEX, (0x35, 0, 0, 4, 0), (0x54, 0, 0, 0, 0), (0x67, 0, 0, 0, 3), *TAIL]
+    assert relocs == {**VALUE, 2: ("offset", "max_entries"), 3: ("offset", "index_mask")}
 
 
 U32 = Field("map.key_size", 32, False)
