@@ -10,7 +10,6 @@ from model.rewrite.expressions import Amount, Scope
 from model.rewrite.patch import Patch, Reloc
 from model.rewrite.sequence import Template, alternatives
 
-
 FIELDS = {"map.max_entries": "max_entries", "array.index_mask": "index_mask"}
 """Fields that can stand for themselves in an immediate, with the names that relocations have for them."""
 
