@@ -9,7 +9,7 @@ from model.kernel.release import Release
 from proofs.obligation import NoRule, Obligation, Refuted, Verdict
 from proofs.outcome import worst
 from proofs.properties.dispatch_cases import claim, obligations, origin
-from proofs.properties.inline import inline_obligations
+from proofs.properties.inline_cases import inline_obligations
 from proofs.solver import Result, Solver
 from proofs.symbols import helper_functions, symbols
 

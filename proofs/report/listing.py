@@ -101,10 +101,11 @@ def assembly(done: Rewritten, release: Release) -> Iterator[str]:
 
 
 def hexadecimal(done: Rewritten) -> Iterator[str]:
-    """The bytes of the program after, 16 digits a slot; what is only known by name has imm 0 and its name behind."""
+    """The bytes of the program after, 16 digits a slot; what is only known by name has its name behind."""
     for slot, insn in enumerate(done.after.insns):
         reloc = done.relocs.get(slot)
-        note = f"  {reloc.kind} {reloc.symbol}" if reloc is not None else ""
+        name = operand(done.after, slot, {}) if insn.opcode == WIDE else None
+        note = f"  {reloc.kind} {reloc.symbol}" if reloc is not None else f"  {name}" if name else ""
         yield encode((insn,)).hex() + note
 
 

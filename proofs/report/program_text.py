@@ -99,7 +99,7 @@ def _open_ends(out: Console, checked: Checked, site: Site) -> None:
         told.append(f"{site.leftover.kind.value}: {site.leftover.reason}")
     elif site.decision not in ("direct", "inlined"):
         told.append(f"{site.decision}: {site.reason}")
-    if why(site.verdict):
+    if why(site.verdict) and not any(why(site.verdict) in text for text in told):
         told.append(f"{word(site.verdict)}: {why(site.verdict)}")
     told = list(dict.fromkeys(told))
     broken = [result for result in site.results if isinstance(result.verdict, Refuted)]
