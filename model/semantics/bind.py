@@ -210,6 +210,13 @@ def _size(insn: Insn) -> int:
     return Size(insn.opcode >> 3 & 3).bytes
 
 
+def _base(insn: Insn, register: int) -> int:
+    """The register that an address comes from: not r11, behind which are arguments past the fifth (7.3)."""
+    if register == opcodes.STACK_ARGUMENTS:
+        raise _hole(insn, "arguments on the stack are not modelled")
+    return register
+
+
 def _load_special(b: Bits[W, B], insn: Insn, imm: W, high: int) -> Operation[W, B]:
     """Class LD: 64-bit immediates (section 5.4) and legacy packet loads (section 5.5)."""
     mode, src = insn.opcode >> 5, insn.src
@@ -237,7 +244,7 @@ def _load(b: Bits[W, B], insn: Insn) -> Operation[W, B]:
 
 
 def _loader(b: Bits[W, B], insn: Insn, extend: Any) -> Effect[W]:
-    size, dst, src, offset = _size(insn), insn.dst, insn.src, b.const(insn.off)
+    size, dst, src, offset = _size(insn), insn.dst, _base(insn, insn.src), b.const(insn.off)
 
     def effect(r: MutableSequence[W], memory: Memory[W]) -> Memory[W]:
         r[dst] = extend(b, memory.load(memory_rows.address(b, r[src], offset), size), size)
@@ -271,7 +278,7 @@ def _store_register(b: Bits[W, B], insn: Insn) -> Operation[W, B]:
 
 
 def _storer(b: Bits[W, B], insn: Insn, value: "Value[W]") -> Effect[W]:
-    size, dst, offset = _size(insn), insn.dst, b.const(insn.off)
+    size, dst, offset = _size(insn), _base(insn, insn.dst), b.const(insn.off)
 
     def effect(r: MutableSequence[W], memory: Memory[W]) -> Memory[W]:
         return memory_rows.store(b, memory, memory_rows.address(b, r[dst], offset), size, value(r))
