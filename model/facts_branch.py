@@ -142,7 +142,8 @@ def _split_equal(value: Fresh, operation: int, right: int, bits: int) -> Sides |
     equal = right if bits == 64 else None
     other = None
     if len(value.excluded) < MOST_EXCLUDED:
-        other = replace(value, excluded=value.excluded | {right})
+        excluded = value.excluded | {right}
+        other = Fresh(value.origin, value.maker, value.mask, value.low, value.high, excluded)
     return (equal, other) if operation == JEQ else (other, equal)
 
 

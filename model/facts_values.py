@@ -7,6 +7,7 @@ other path makes use of it, the verifier refuses the whole program, so the point
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import NoneType
 from typing import TypeVar
 
 Key = tuple[str | int, ...]
@@ -112,6 +113,10 @@ MASK64 = (1 << 64) - 1
 MASK32 = (1 << 32) - 1
 
 
+_CONSTANT = (int, NoneType)
+_NUMBER = (int, Fresh, NoneType)
+
+
 def rank(value: Value | None) -> int:
     """Height in the join's order: of two values of different height the higher one survives."""
     if isinstance(value, MapSet):
@@ -129,6 +134,8 @@ def join(a: Value | None, b: Value | None) -> Value | None:
     """What holds where either of `a` and `b` holds; `a` itself where `b` adds nothing."""
     if a is b or a == b:
         return a
+    if isinstance(a, _NUMBER) and isinstance(b, _CONSTANT):
+        return None
     if isinstance(a, MapSet) and isinstance(b, MapSet):
         return union_maps(a, b)
     if isinstance(a, Storage) and isinstance(b, Storage):
