@@ -105,7 +105,10 @@ def _agree(parsed: ParsedInsn, insns: tuple[Insn, ...]) -> bool:
         return False
     if parsed.unknown:
         return True  # BUG_…: the text has the opcode alone
-    if parse_insn(format_insn(insn, high or 0)) == parsed:
+    shown = format_insn(insn, high or 0)
+    if "BUG_" in shown:  # bytes that are no instruction: a 64-bit load whose second half is not what its kind wants
+        return False
+    if parse_insn(shown) == parsed:
         return True
     # A bpftool from before 6.6 shows no offset of arithmetic: signed division is "/=", a sign-extending move, an
     # address-space cast and a per-CPU address are "r1 = r2" (kernel/bpf/disasm.c, 6.1).

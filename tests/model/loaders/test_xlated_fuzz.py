@@ -147,3 +147,11 @@ def test_hostile_shapes() -> None:
 def test_programs_of_a_file_are_bounded() -> None:
     with pytest.raises(InputError, match="dump: line 16385: expected at most 16384 programs in a file"):
         xlated.load_text("0: (95) exit\n" * 50_000, "dump")
+
+
+def test_bytes_of_a_wide_load_with_a_wrong_second_half_name_the_file() -> None:
+    """Text of kind 0 (a plain 64-bit constant) beside bytes of kind 4 (a callback address) with a high half."""
+    text = "   0: (18) r1 = 0x10\n       18 41 00 00 10 00 00 00 01 00 00 00 00 00 00 00\n   2: (95) exit\n"
+    with pytest.raises(InputError, match=r"^dump: ") as caught:
+        xlated.load_text(text, "dump")
+    assert "\n" not in str(caught.value)
