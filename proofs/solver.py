@@ -42,30 +42,32 @@ class _Query:
         products = Products() if over == "products" else None
         self.world = IntegerWorld() if over == "integers" else TermWorld(products)
         self.parts = dict(claim(self.world))
-        self.solver = z3.SolverFor("QF_NIA" if over == "integers" else "QF_UFBV")
-        self.solver.set("random_seed", SEED)
-        self.solver.set("timeout", max(1, int(timeout * 1000)))
-        self.solver.add(*self.world.assumptions)
-        if products is not None:
-            self.solver.add(*products.axioms())
+        self.logic = "QF_NIA" if over == "integers" else "QF_UFBV"
+        self.timeout = max(1, int(timeout * 1000))
+        self.known = [*self.world.assumptions, *(products.axioms() if products is not None else ())]
+        self.solver = self._solver()
         self.satisfiable = self.solver.check()
+
+    def _solver(self, *conditions: Truth) -> z3.Solver:
+        """A solver for one question: z3 simplifies a set of formulas that it sees as a whole far better."""
+        solver = z3.SolverFor(self.logic)
+        solver.set("random_seed", SEED)
+        solver.set("timeout", self.timeout)
+        solver.add(*self.known, *conditions)
+        return solver
 
     def decide(self, part: str, expect: str) -> Verdict:
         if self.satisfiable == z3.unsat:
             return NoRule("the claim's assumptions contradict each other: a proof would be vacuous")
         if self.satisfiable == z3.unknown:
             return Unknown(f"assumptions: {self.solver.reason_unknown()}")
-        self.solver.push()
-        try:
-            return self._reachable(part) if expect == "reachable" else self._valid(part)
-        finally:
-            self.solver.pop()
+        return self._reachable(part) if expect == "reachable" else self._valid(part)
 
     def _valid(self, part: str) -> Verdict:
         claimed = self.parts[part]
         if isinstance(self.world, IntegerWorld):
             claimed = z3.And(claimed, *self.world.fits)
-        self.solver.add(z3.Not(claimed))
+        self.solver = self._solver(z3.Not(claimed))
         answer = self.solver.check()
         if answer == z3.unsat:
             return Proved()
@@ -75,8 +77,7 @@ class _Query:
 
     def _reachable(self, part: str) -> Verdict:
         """Whether the part holds in a state under the assumptions; the state found is replayed on ints."""
-        self.solver.add(self.parts[part])
-        answer = self.solver.check()
+        answer = self.solver.check(self.parts[part])
         if answer == z3.unsat:
             return NoRule("no state under the claim's assumptions gets here: what is proved of it is vacuous")
         if answer == z3.unknown:
@@ -89,9 +90,11 @@ class _Query:
         model = self.solver.model()
         kept: list[Truth] = []
         for preference in self.world.preferences:
-            if self.solver.check(*kept, preference) == z3.sat:
+            if not z3.is_true(model.eval(preference)):
+                if self.solver.check(*kept, preference) != z3.sat:
+                    continue
                 model = self.solver.model()
-                kept.append(preference)
+            kept.append(preference)
         counterexample = self._read(model)
         if not replays(self.claim, part, counterexample):
             return Unknown("the solver's counterexample does not replay on integers: a bug in the model")

@@ -8,12 +8,13 @@ import z3
 
 Term: TypeAlias = Any  # z3.BitVecRef and z3.BoolRef: z3 ships no types
 Truth: TypeAlias = Any
+Product: TypeAlias = Callable[[int, Any, Any], Any]
 
 
 class TermBits:
     """`Bits[BitVecRef, BoolRef]` at one width: each operation is SMT-LIB's of that name.
 
-    `product` stands in for multiplication, where it is given.
+    `product` stands in for multiplication, where it is given, and so in shifts by an amount that is no number.
     """
 
     __slots__ = ("_product", "_width")
@@ -69,7 +70,9 @@ class TermBits:
         return ~a
 
     def shl(self, a: Term, b: Term) -> Term:
-        return a << b
+        if self._product is None or z3.is_bv_value(z3.simplify(b)):
+            return a << b
+        return self._product(self._width, a, z3.BitVecVal(1, self._width) << b)
 
     def lshr(self, a: Term, b: Term) -> Term:
         return z3.LShR(a, b)
@@ -143,15 +146,21 @@ class Products:
 
     def axioms(self) -> Iterator[Truth]:
         for width, a, b, term in list(self._met.values()):
-            yield term == self(width, b, a)
             if width == 32:
                 yield term == z3.Extract(31, 0, self(64, z3.ZeroExt(32, a), z3.ZeroExt(32, b)))
+        for width, a, b, term in list(self._met.values()):
+            yield term == self(width, b, a)
         wide = [row[1:] for row in self._met.values() if row[0] == 64]
-        for a, b, term in wide:
-            yield from (z3.Implies(b == z3.BitVecVal(1 << i, 64), term == a << i) for i in range(64))
+        for a, b, term in wide:  # maps' elements have multiples of 8 bytes: enough to bound their number
+            yield z3.Implies(z3.And(_narrow(a), _narrow(b), z3.UGE(b, 8)), z3.UGE(term, a << 3))
         for (a, b, less), (c, d, more) in permutations(wide, 2):
-            narrow = [z3.Extract(63, 32, word) == 0 for word in (a, b, c, d)]
-            yield z3.Implies(z3.And(a == c, z3.ULE(b, d), *narrow), z3.ULE(less, more))
+            below = z3.And(a == c, z3.ULE(b, d), _narrow(a), _narrow(d))
+            yield z3.Implies(below, z3.ULE(less, more))
+
+
+def _narrow(word: Term) -> Truth:
+    """Whether a 64-bit word is below 2^32."""
+    return z3.Extract(63, 32, word) == 0
 
 
 class TermWorld:
