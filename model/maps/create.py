@@ -1,0 +1,90 @@
+"""Which maps the kernel creates: the errors of the allocation checks, on numbers (`model.maps.allocation` has the
+conditions that proofs assume).
+
+Not checked: permissions, NUMA nodes, access flags, and memory that a machine may lack.
+"""
+
+from model.maps.errors import E2BIG, EINVAL
+from model.maps.state import (
+    BPF_F_INNER_MAP,
+    BPF_F_NO_COMMON_LRU,
+    BPF_F_NO_PREALLOC,
+    BPF_F_ZERO_SEED,
+    LRU,
+    PERCPU,
+    Shape,
+    round_up,
+)
+
+ENOTSUPP = 524
+KMALLOC_MAX = 4 << 20
+"""KMALLOC_MAX_SIZE of x86-64 with pages of 4 KiB."""
+PERCPU_UNIT = 32 << 10
+"""PCPU_MIN_UNIT_SIZE (include/linux/percpu.h)."""
+_ARRAYS = frozenset({"array", "percpu_array", "array_of_maps", "prog_array"})
+_HASHES = frozenset({"hash", "percpu_hash", "lru_hash", "lru_percpu_hash", "hash_of_maps", "rhash"})
+_U32 = (1 << 32) - 1
+
+
+def refusal(shape: Shape) -> int:
+    """The errno, positive, with which a map of these parameters is refused; 0 if it is created."""
+    if shape.type in _ARRAYS:
+        return _array(shape)
+    if shape.type in _HASHES:
+        return _hash(shape)
+    match shape.type:
+        case "queue" | "stack":
+            return _queue(shape)
+        case "lpm_trie":
+            return _trie(shape)
+        case "bloom_filter":
+            return 0 if not shape.key_size and shape.value_size and shape.max_entries else EINVAL
+    return 0
+
+
+def _array(shape: Shape) -> int:
+    """array_map_alloc_check, fd_array_map_alloc_check (kernel/bpf/arraymap.c, 6.12)."""
+    if shape.type in ("array_of_maps", "prog_array") and shape.value_size != 4:
+        return EINVAL
+    if not shape.max_entries or shape.key_size != 4 or not shape.value_size:
+        return EINVAL
+    if shape.type != "array" and shape.flags & BPF_F_INNER_MAP:
+        return EINVAL
+    if shape.value_size > _U32 >> 1 or (shape.percpu and round_up(shape.value_size) > PERCPU_UNIT):
+        return E2BIG
+    return 0
+
+
+def _hash(shape: Shape) -> int:
+    """htab_map_alloc_check, htab_map_alloc, rhtab_map_alloc_check (kernel/bpf/hashtab.c, 6.12 and 7.3)."""
+    if shape.type == "rhash":
+        if not shape.flags & BPF_F_NO_PREALLOC or shape.flags & BPF_F_ZERO_SEED:
+            return EINVAL
+        if shape.key_size > 0xFFFF:
+            return E2BIG
+    if shape.type == "hash_of_maps" and shape.value_size != 4:
+        return EINVAL
+    if shape.flags & BPF_F_NO_COMMON_LRU and shape.type not in LRU:
+        return EINVAL
+    if shape.type in LRU and shape.flags & BPF_F_NO_PREALLOC:
+        return ENOTSUPP
+    if not shape.max_entries or not shape.key_size or not shape.value_size:
+        return EINVAL
+    if shape.key_size + shape.value_size >= KMALLOC_MAX - 48:
+        return E2BIG
+    if shape.type in PERCPU and round_up(shape.value_size) > PERCPU_UNIT:
+        return E2BIG
+    return E2BIG if shape.max_entries > 1 << 31 else 0
+
+
+def _queue(shape: Shape) -> int:
+    """queue_stack_map_alloc_check (kernel/bpf/queue_stack_maps.c, 6.12)."""
+    if not shape.max_entries or shape.key_size or not shape.value_size:
+        return EINVAL
+    return E2BIG if shape.value_size > KMALLOC_MAX or shape.max_entries >= _U32 // shape.value_size else 0
+
+
+def _trie(shape: Shape) -> int:
+    """trie_alloc (kernel/bpf/lpm_trie.c, 6.12): 1 to 256 bytes of data, and never preallocated."""
+    fits = 5 <= shape.key_size <= 260 and 0 < shape.value_size <= KMALLOC_MAX - 256 - 40
+    return 0 if fits and shape.max_entries and shape.flags & BPF_F_NO_PREALLOC else EINVAL
