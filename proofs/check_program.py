@@ -130,7 +130,14 @@ def _direct(claims: Claims, decision: Decision, fact: SiteFact) -> Answer:
 
 
 def _inlined(claims: Claims, fact: SiteFact) -> Answer:
-    return _all([claims.inline(map_type) for map_type in _types(fact)])
+    """The sequence against the operation of every map that reaches the call."""
+    return _all(
+        [
+            claims.inline(pointer.map.type, pointer.map.max_entries, inner=pointer.template)
+            for pointer in fact.pointers
+            if pointer.map.type is not None
+        ]
+    )
 
 
 def _either(claims: Claims, decision: Decision, fact: SiteFact) -> Answer:

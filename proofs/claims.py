@@ -9,7 +9,7 @@ from model.kernel.release import Release
 from proofs.obligation import NoRule, Obligation, Refuted, Verdict
 from proofs.outcome import worst
 from proofs.properties.dispatch_cases import claim, obligations, origin
-from proofs.properties.inline_cases import inline_obligations
+from proofs.properties.inline_cases import map_obligations, same_entries
 from proofs.solver import Result, Solver
 from proofs.symbols import helper_functions, symbols
 
@@ -41,9 +41,17 @@ class Claims:
 
         return self._answer(("direct", map_type, helper, function), build)
 
-    def inline(self, map_type: str) -> Answer:
-        """Whether the release's inlined lookup of `map_type` means what its operation means."""
-        return self._answer(("inline", map_type), lambda: inline_obligations(self.release, self.abi, map_type))
+    def inline(self, map_type: str, entries: int | None = None, *, inner: bool = False) -> Answer:
+        """Whether the release's inlined lookup of `map_type` means what its operation means.
+
+        `entries` is the map's max_entries, None where it is not known. `inner` says that the map is the template of an
+        inner map: the claim is on every map that may stand in its place.
+        """
+        bounded = entries is not None and entries < 1 << 31 and (not inner or same_entries(self.release, map_type))
+        key = ("inline", map_type, "inner" if inner else "", "bounded" if bounded else "")
+        return self._answer(
+            key, lambda: map_obligations(self.release, self.abi, map_type, inner=inner, bounded=bounded)
+        )
 
     def _answer(self, key: tuple[str, ...], build: Callable[[], Sequence[Obligation]]) -> Answer:
         known = self._known.get(key)

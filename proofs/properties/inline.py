@@ -49,8 +49,8 @@ class Dead:
 @dataclass(frozen=True, slots=True)
 class Inline:
     """The claim. `percpu` is what the JIT says of per-CPU instructions, `limit` the instructions that are too many
-    for a patch, `inner` the `map_meta_equal` of the type for the claim on inner maps, "" for the map itself. `bounded` leaves maps of
-    2^31 entries or more out."""
+    for a patch, `inner` the `map_meta_equal` of the type for the claim on inner maps, "" for the map itself.
+    `bounded` leaves maps of 2^31 entries or more out."""
 
     release: str
     abi: Abi

@@ -7,7 +7,7 @@ from model.errors import Unsupported
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.maps.allocation import ARRAYS, TYPES
-from model.maps.templates import OUTER
+from model.maps.templates import OUTER, compared
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
 from proofs.properties.inline import DEAD, REACH, Dead, IndexMask, Inline
@@ -73,6 +73,11 @@ def _pointers_only(release: Release) -> None:
 
 def can_be_inner(release: Release, map_type: str) -> bool:
     return map_type in release.meta_equal and map_type not in OUTER
+
+
+def same_entries(release: Release, map_type: str) -> bool:
+    """Whether an inner map has as many entries as its template (unless BPF_F_INNER_MAP, where nothing is inlined)."""
+    return "max_entries" in compared(release.meta_equal.get(map_type, ""))
 
 
 def obligations_of(prefix: str, claim: Inline, origin: str) -> list[Obligation]:
