@@ -9,7 +9,7 @@ from model.errors import InputError
 from model.isa.codec import check, decode
 from model.kernel.data import load_release
 from model.loaders import assembly, conformance, detect, llvm_assembly, ubpf_assembly, xlated
-from model.loaders.assembly_layout import check_targets, subprograms
+from model.loaders.assembly_draft import functions
 from model.program import Object, Program
 
 FORMATS = ("auto", "kernel", "llvm", "ubpf", "hex", "raw")
@@ -64,9 +64,7 @@ def _bytes(data: bytes, file: str) -> Program:
     def wrong(slot: int, expected: str) -> InputError:
         return InputError(file, f"slot {slot}", f"expected {expected}")
 
-    parts = subprograms(insns, {0: "main"}, frozenset(), wrong)
-    check_targets(insns, parts, wrong)
-    return Program("main", insns, subprograms=parts)
+    return Program("main", insns, subprograms=functions(insns, {}, wrong))
 
 
 def _text(text: str, file: str, format: str, name: str | None) -> Input:

@@ -9,8 +9,8 @@ from model.errors import InputError
 from model.isa.codec import why_invalid
 from model.isa.insn import Insn
 from model.isa.opcodes import CALL, WIDE, Call
-from model.loaders.assembly_layout import check_targets, subprograms
-from model.program import Line, Program
+from model.loaders.assembly_layout import Wrong, check_targets, subprograms
+from model.program import Line, Program, Subprogram
 
 MOST_CHARACTERS = 64 << 20
 MOST_INSTRUCTIONS = 1_000_000
@@ -81,7 +81,7 @@ class Draft:
         return replace(insn, off=distance)
 
     def program(self) -> Program:
-        """Raises `InputError` for missing labels, slots that are not valid, jumps that leave their function."""
+        """Raises `InputError` for missing labels, slots that are not valid, jumps that lead nowhere."""
         if not self.insns:
             raise InputError(self.file, "", "instructions, found none")
         for slot, place, name in self._pending:
@@ -96,10 +96,22 @@ class Draft:
             return self.wrong(self.lines[slot].line, expected)
 
         names = {slot: name for name, slot in reversed(self.labels.items())}
-        names[0] = "main"
-        parts = subprograms(insns, names, frozenset(), wrong)
+        return Program("main", insns, subprograms=functions(insns, names, wrong), lines=self.lines)
+
+
+def functions(insns: tuple[Insn, ...], names: Mapping[int, str], wrong: Wrong) -> tuple[Subprogram, ...]:
+    """The functions of a program; none where a jump leaves its function, so that the functions lie intertwined.
+
+    The kernel refuses such a program, the RFC does not. Raises what `wrong` makes where a jump or a call
+    leads out of the program or into a 64-bit load.
+    """
+    check_targets(insns, (Subprogram("main", 0, len(insns)),), wrong)
+    parts = subprograms(insns, {**names, 0: "main"}, frozenset(), wrong)
+    try:
         check_targets(insns, parts, wrong)
-        return Program("main", insns, subprograms=parts, lines=self.lines)
+    except InputError:
+        return ()
+    return parts
 
 
 def bounded(text: str, file: str) -> list[str]:
