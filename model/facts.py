@@ -191,7 +191,7 @@ def _replayed(fact: SiteFact, replay: Replay) -> SiteFact:
         fact = replace(fact, sure_poison=True, pruned_possible="")
     if not replay.complete or replay.lost_callback:
         return fact
-    pointers = tuple(pointer for pointer in fact.pointers if pointer.key in found)
+    pointers = tuple(MapPointer(key, replay.ctx.map_of(key)) for key in found)
     reason = fact.pruned_possible if len(pointers) > 1 else ""
     return replace(
         fact,

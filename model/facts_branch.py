@@ -88,12 +88,13 @@ def _narrowed(state: State, reg: int, before: Fresh, now: Value | None) -> State
 
     A copy of a number that an equality told is not taken as known: verifiers differ in which they link.
     """
-    result: State = {}
+    result = dict(state)
     for key, value in state.items():
-        if not isinstance(value, Fresh) or value.origin != before.origin:
-            result[key] = value
-        elif now is not None and (key == reg or (value == before and isinstance(now, Fresh))):
-            result[key] = now
+        if isinstance(value, Fresh) and value.origin == before.origin:
+            if now is not None and (key == reg or (value == before and isinstance(now, Fresh))):
+                result[key] = now
+            else:
+                del result[key]
     return result
 
 

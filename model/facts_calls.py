@@ -218,3 +218,22 @@ def passed(registers: dict[int, Value | None] | State) -> State:
         elif value is not None and not isinstance(value, int | Fresh) and value is not Place.PLAIN:
             arguments[reg] = value
     return arguments
+
+
+def reaches_frame(value: Value | None) -> bool:
+    """Whether a callee with this argument may store to the caller's frame, or to one further out."""
+    return isinstance(value, Frame) or value is Place.OUTER or (isinstance(value, MapSet) and value.unknown)
+
+
+def surely_called(callee: Callee, state: State) -> bool:
+    """Whether the verifier follows the callback: bpf_loop's not where it knows that there are no rounds."""
+    rounds = state.get(1)
+    return callee.arguments != "loop" or isinstance(rounds, Fresh) or (isinstance(rounds, int) and rounds > 0)
+
+
+def returned(state: State) -> Value | None:
+    """r0 as a caller gets it: no number (a global function's result is any), no pointer into a frame that is gone."""
+    value = state.get(0)
+    if isinstance(value, int | Fresh | Frame) or value is Place.PLAIN:
+        return None
+    return UNKNOWN if value is Place.OUTER else value

@@ -11,25 +11,39 @@ from heapq import heappop, heappush
 
 from model.facts_blocks import CALL, LD_IMM64, PSEUDO_FUNC, Block, End, Graph, reverse_postorder
 from model.facts_branch import decided, forget_test, fork
-from model.facts_calls import Callee, Callees, callback_arguments, kfunc, passed, result
+from model.facts_calls import (
+    Callee,
+    Callees,
+    callback_arguments,
+    kfunc,
+    passed,
+    reaches_frame,
+    result,
+    returned,
+    surely_called,
+)
 from model.facts_context import Context
 from model.facts_memory import weaken
 from model.facts_step import STEPS, clobber
 from model.facts_values import (
     UNKNOWN,
     Frame,
-    Fresh,
     Functions,
     Key,
     MapSet,
-    Place,
     State,
     Value,
     join,
     join_states,
+    widened,
 )
 
 KFUNC = 2
+MOST_ROUNDS = 24
+"""Rounds of a loop that change its first block's state before the pointers there are widened.
+
+Each map could come to each slot of the stack in a round of its own; that would take too long.
+"""
 
 
 @dataclass(slots=True)
@@ -39,25 +53,6 @@ class Seen:
     callee: Callee
     keys: dict[Key, None] = field(default_factory=dict)
     unknown: bool = False
-
-
-def reaches_frame(value: Value | None) -> bool:
-    """Whether a callee with this argument may store to the caller's frame, or to one further out."""
-    return isinstance(value, Frame) or value is Place.OUTER or (isinstance(value, MapSet) and value.unknown)
-
-
-def surely_called(callee: Callee, state: State) -> bool:
-    """Whether the verifier follows the callback: bpf_loop's not where it knows that there are no rounds."""
-    rounds = state.get(1)
-    return callee.arguments != "loop" or isinstance(rounds, Fresh) or (isinstance(rounds, int) and rounds > 0)
-
-
-def returned(state: State) -> Value | None:
-    """r0 as a caller gets it: no number (a global function's result is any), no pointer into a frame that is gone."""
-    value = state.get(0)
-    if isinstance(value, int | Fresh | Frame) or value is Place.PLAIN:
-        return None
-    return UNKNOWN if value is Place.OUTER else value
 
 
 class Flow:
@@ -79,6 +74,8 @@ class Flow:
         self.block_at = [0] * len(graph.blocks)
         for block, number in enumerate(self.order):
             self.block_at[number] = block
+        self.at = 0
+        self.rounds = [0] * len(graph.blocks)
         self.queue: list[int] = []
         self.queued = bytearray(len(graph.blocks))
         self.sites: dict[int, Seen] = {}
@@ -117,6 +114,10 @@ class Flow:
             joined = join_states(current, state)
             if joined is current:
                 return
+            if self.order[self.at] >= self.order[block]:
+                self.rounds[block] += 1
+                if self.rounds[block] > MOST_ROUNDS:
+                    joined = widened(joined, current)
             self.states[block] = joined
         self.wake(block)
 
@@ -141,6 +142,7 @@ class Flow:
             state[reg] = value
         ctx = self.ctx
         ctx.function = block.function
+        self.at = number
         insns = ctx.program.insns
         steps = STEPS
         last = block.stop - 1

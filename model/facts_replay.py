@@ -8,12 +8,12 @@ that can still be either, is one that every verifier follows: two pointers on su
 from dataclasses import dataclass
 
 from model.facts_blocks import Block
-from model.facts_calls import Callee, passed
-from model.facts_flow import Flow, returned
+from model.facts_calls import Callee, passed, returned
+from model.facts_flow import Flow
 from model.facts_values import Frame, Key, MapSet, State, Value
 
-MOST_VISITS = 20_000
-"""Blocks that are gone through at most: about a third of a second."""
+MOST_STEPS = 400_000
+"""Instructions gone through at most, with three more for each place a block's state has: about a third of a second."""
 
 MOST_FRAMES = 8
 """As the verifier allows (MAX_CALL_FRAMES)."""
@@ -51,14 +51,14 @@ class Replay(Flow):
 
     def run(self) -> None:
         """Until every path has been followed, or the bounds are reached."""
-        visits = 0
+        steps = 0
         while self.pending:
             block, state, call, sure = self.pending.pop()
             mark = (block, call.number if call else 0, frozenset(state.items()))
             if self.visited.get(mark, False) or (not sure and mark in self.visited):
                 continue
-            visits += 1
-            if visits > MOST_VISITS:
+            steps += self.graph.blocks[block].stop - self.graph.blocks[block].start + 3 * len(state)
+            if steps > MOST_STEPS:
                 self.complete = False
                 return
             self.visited[mark] = sure

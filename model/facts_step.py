@@ -173,7 +173,7 @@ def pointer_arithmetic(ctx: Context, operation: int, left: Value | None, right: 
             return Frame(off, left.sure) if -(1 << 31) <= off <= 1 << 31 else Frame(None, False)
         return Frame(None, False)
     if isinstance(left, MapSet):
-        if right == 0 or left == UNKNOWN:
+        if right == 0 or (left.unknown and not left.keys):
             return left
         if ctx.program.form is Form.XLATED:
             return UNKNOWN if left.unknown else Storage(left.keys)

@@ -23,7 +23,8 @@ for each outer map, however equal they are), ("inner", "assumed", n) that of an 
 class MapSet:
     """One of the map pointers `keys`, or (`unknown`) something that the input does not tell.
 
-    `null` is the slot of the lookup that it comes from while no test for NULL has been seen, else -1.
+    `null` is the slot of the lookup that it comes from while no test for NULL has been seen, else -1;
+    -2 in ANYTHING, which takes in whatever it is joined with.
     """
 
     keys: tuple[Key, ...] = ()
@@ -108,6 +109,7 @@ BLANK = 99
 
 Item = TypeVar("Item")
 UNKNOWN = MapSet((), True)
+ANYTHING = MapSet((), True, -2)
 STACK_BYTES = 512
 MASK64 = (1 << 64) - 1
 MASK32 = (1 << 32) - 1
@@ -168,7 +170,7 @@ def _dominate(high: Value | None, low: Value | None) -> Value | None:
 
 def tested(value: MapSet | Storage) -> MapSet | Storage:
     """The same pointer, no longer one whose first test for NULL is still to come."""
-    if value.null == -1:
+    if value.null < 0:
         return value
     return MapSet(value.keys, value.unknown) if isinstance(value, MapSet) else Storage(value.keys)
 
@@ -193,6 +195,8 @@ def union(a: tuple[Item, ...], b: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 def union_maps(a: MapSet, b: MapSet) -> MapSet:
+    if a.null == -2 or b.null == -2:
+        return ANYTHING
     keys = union(a.keys, b.keys)
     if keys is a.keys and (a.unknown or not b.unknown) and a.null in (-1, b.null):
         return a
@@ -230,6 +234,18 @@ def join_states(a: State, b: State) -> State:
     if blank_b and not blank_a:
         changes[BLANK] = Place.PLAIN
     return _with_changes(a, changes) if changes else a
+
+
+def widened(state: State, before: State) -> State:
+    """The state, where pointers that differ from `before` or are several already are given up for ANYTHING."""
+    result = dict(state)
+    for key, value in state.items():
+        if isinstance(value, MapSet | Storage):
+            if len(value.keys) > 1 or value != before.get(key):
+                result[key] = ANYTHING
+        elif isinstance(value, Functions) and len(value.starts) > 1:
+            result[key] = ANYTHING
+    return result
 
 
 def _with_changes(a: State, changes: dict[int, Value | None]) -> State:

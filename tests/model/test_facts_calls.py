@@ -161,6 +161,34 @@ def test_a_callee_that_never_returns_ends_the_path() -> None:
     assert [site.reached for site in found.sites.values()] == [False]
 
 
+def test_a_function_with_sixty_four_callers_sees_all_of_their_maps() -> None:
+    maps = "".join(f".map M{n} array 4 8 1\n" for n in range(64))
+    calls = "".join(f"r1 = map[M{n}]\ncall use\n" for n in range(64))
+    (site,) = facts(f"{maps}{calls}{END}.func use\n{USE}").sites.values()
+    assert [pointer.map.name for pointer in site.pointers] == [f"M{n}" for n in range(64)]
+    assert (site.unknown, site.sure_poison) == (False, True)
+
+
+def test_sixty_maps_that_move_on_by_a_slot_each_round() -> None:
+    """One more map a round in each of sixty slots: joined states give up, the replay does not."""
+    maps = "".join(f".map M{n} array 4 8 1\n" for n in range(60))
+    fill = "".join(f"r6 = map[M{n}]\n*(u64 *)(r10 -{8 * n + 16}) = r6\n" for n in range(60))
+    turn = "".join(f"r6 = *(u64 *)(r10 -{8 * n + 24})\n*(u64 *)(r10 -{8 * n + 16}) = r6\n" for n in range(59))
+    loop = f"again: r1 = *(u64 *)(r10 -16)\n{LOOKUP}{turn}call get_prandom_u32\nif r0 != 0 goto again\n"
+    (site,) = facts(f"{maps}{fill}{loop}{END}").sites.values()
+    assert (len(site.pointers), site.unknown, site.sure_poison) == (60, False, True)
+
+
+def test_a_loop_that_is_too_long_to_replay_gives_its_maps_up_for_unknown() -> None:
+    maps = "".join(f".map M{n} array 4 8 1\n" for n in range(60))
+    fill = "".join(f"r6 = map[M{n}]\n*(u64 *)(r10 -{8 * n + 16}) = r6\n" for n in range(60))
+    turn = "".join(f"r6 = *(u64 *)(r10 -{8 * n + 24})\n*(u64 *)(r10 -{8 * n + 16}) = r6\n" for n in range(59))
+    forks = "".join(f"call get_prandom_u32\nif r0 == 0 goto l{n}\nr7 += 1\nl{n}: r7 <<= 1\n" for n in range(20))
+    body = f"again: r1 = *(u64 *)(r10 -16)\n{LOOKUP}{turn}r7 = 0\n{forks}call get_prandom_u32\nif r0 != 0 goto again\n"
+    (site,) = facts(f"{maps}{fill}{body}{END}").sites.values()
+    assert site.unknown
+
+
 def test_ten_thousand_functions_in_a_row() -> None:
     functions = "".join(f".func f{n}\ncall f{n + 1}\nr0 = 0\nexit\n" for n in range(9_999))
     source: Program = program(f"r1 = map[A]\ncall f0\n{END}{functions}.func f9999\n{USE}")
