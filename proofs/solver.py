@@ -1,6 +1,6 @@
 """From obligations to verdicts, by z3: fixed seed, a time limit for each query, counterexamples replayed on ints."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -22,6 +22,8 @@ from proofs.obligation import (
 from proofs.symbolic import IntegerWorld, Products, TermWorld, Truth
 
 SEED = 0
+EFFORT = 400_000  # z3's units (about 0.2 s) for one preference of a counterexample: as deterministic as no limit
+ROUNDS = 24  # states with wrong products that are shut out before real products are asked for
 DEFAULT_TIMEOUT = 5.0  # seconds for one query
 
 
@@ -35,18 +37,18 @@ class Result:
 
 
 class _Query:
-    """One claim over terms, with one solver for all its parts."""
+    """One claim over terms."""
 
     def __init__(self, claim: Claim, timeout: float, over: str) -> None:
         self.claim = claim
-        products = Products() if over == "products" else None
-        self.world = IntegerWorld() if over == "integers" else TermWorld(products)
+        self.products = Products() if over == "products" else None
+        self.world = IntegerWorld() if over == "integers" else TermWorld(self.products)
         self.parts = dict(claim(self.world))
         self.logic = "QF_NIA" if over == "integers" else "QF_UFBV"
         self.timeout = max(1, int(timeout * 1000))
-        self.known = [*self.world.assumptions, *(products.axioms() if products is not None else ())]
-        self.solver = self._solver()
-        self.satisfiable = self.solver.check()
+        self.known = [*self.world.assumptions, *(self.products.axioms() if self.products is not None else ())]
+        self.states = self._solver()
+        self.satisfiable = self.states.check()
 
     def _solver(self, *conditions: Truth) -> z3.Solver:
         """A solver for one question: z3 simplifies a set of formulas that it sees as a whole far better."""
@@ -60,45 +62,56 @@ class _Query:
         if self.satisfiable == z3.unsat:
             return NoRule("the claim's assumptions contradict each other: a proof would be vacuous")
         if self.satisfiable == z3.unknown:
-            return Unknown(f"assumptions: {self.solver.reason_unknown()}")
-        return self._reachable(part) if expect == "reachable" else self._valid(part)
-
-    def _valid(self, part: str) -> Verdict:
+            return Unknown(f"assumptions: {self.states.reason_unknown()}")
+        if expect == "reachable":
+            found = self._search(self.states, [self.parts[part]], lambda state: witnesses(self.claim, part, state))
+            if found is None:
+                return NoRule("no state under the claim's assumptions gets here: what is proved of it is vacuous")
+            return found if isinstance(found, Unknown) else Proved()
         claimed = self.parts[part]
         if isinstance(self.world, IntegerWorld):
             claimed = z3.And(claimed, *self.world.fits)
-        self.solver = self._solver(z3.Not(claimed))
-        answer = self.solver.check()
-        if answer == z3.unsat:
+        solver = self._solver(z3.Not(claimed))
+        found = self._search(solver, [], lambda state: replays(self.claim, part, state))
+        if found is None:
             return Proved()
-        if answer == z3.unknown:
-            return Unknown(self.solver.reason_unknown())
-        return self._refuted(part)
+        return found if isinstance(found, Unknown) else Refuted(self._read(self._readable(solver, found, part)))
 
-    def _reachable(self, part: str) -> Verdict:
-        """Whether the part holds in a state under the assumptions; the state found is replayed on ints."""
-        answer = self.solver.check(self.parts[part])
-        if answer == z3.unsat:
-            return NoRule("no state under the claim's assumptions gets here: what is proved of it is vacuous")
-        if answer == z3.unknown:
-            return Unknown(self.solver.reason_unknown())
-        if not witnesses(self.claim, part, self._read(self.solver.model())):
-            return Unknown("the solver's state does not replay on integers")
-        return Proved()
+    def _search(
+        self, solver: z3.Solver, conditions: list[Truth], real: Callable[[Counterexample], bool]
+    ) -> z3.ModelRef | Unknown | None:
+        """A state in which the solver's formulas and `conditions` hold, also on ints; None where there is none.
 
-    def _refuted(self, part: str) -> Verdict:
-        model = self.solver.model()
+        A state with wrong products is shut out by what is known of the real ones, and the search goes on.
+        """
+        for _ in range(ROUNDS):
+            answer = solver.check(*conditions)
+            if answer == z3.unsat:
+                return None
+            if answer == z3.unknown:
+                return Unknown(solver.reason_unknown())
+            model = solver.model()
+            if real(self._read(model)):
+                return model
+            if self.products is None:
+                return Unknown("the solver's state does not replay on integers: a bug in the model")
+            solver.add(*self.products.refined(model))
+        return Unknown(f"no state with right products in {ROUNDS} rounds")
+
+    def _readable(self, solver: z3.Solver, model: z3.ModelRef, part: str) -> z3.ModelRef:
+        """Of the states that refute `part`, one in which as many preferences hold as can be had one by one."""
         kept: list[Truth] = []
+        solver.set("rlimit", EFFORT)
         for preference in self.world.preferences:
             if not z3.is_true(model.eval(preference)):
-                if self.solver.check(*kept, preference) != z3.sat:
+                if solver.check(*kept, preference) != z3.sat:
                     continue
-                model = self.solver.model()
+                better = solver.model()
+                if not replays(self.claim, part, self._read(better)):
+                    continue
+                model = better
             kept.append(preference)
-        counterexample = self._read(model)
-        if not replays(self.claim, part, counterexample):
-            return Unknown("the solver's counterexample does not replay on integers: a bug in the model")
-        return Refuted(counterexample)
+        return model
 
     def _read(self, model: z3.ModelRef) -> Counterexample:
         def value(term: z3.BitVecRef) -> int:

@@ -157,6 +157,12 @@ class Products:
             below = z3.And(a == c, z3.ULE(b, d), _narrow(a), _narrow(d))
             yield z3.Implies(below, z3.ULE(less, more))
 
+    def refined(self, model: z3.ModelRef) -> Iterator[Truth]:
+        """The real products of the first factors' values in `model` with whatever the second ones are."""
+        for width, a, b, term in self._met.values():
+            value = z3.BitVecVal(model.eval(a, model_completion=True).as_long(), width)
+            yield z3.Implies(a == value, term == value * b)
+
 
 def _narrow(word: Term) -> Truth:
     """Whether a 64-bit word is below 2^32."""
