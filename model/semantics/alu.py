@@ -1,7 +1,9 @@
 """Arithmetic (RFC 9669, section 4.1): one function a row, for ALU and ALU64 alike.
 
-The width is the `Bits`' own: 64 for ALU64; 32 for ALU, whose result `model.semantics.step` zero-extends
-to 64 bits. `dst` and `src` are words of that width (`src` the register or the sign-extended immediate).
+The width is the `Bits`' own: 64 for ALU64; 32 for ALU, whose operands are the registers' low halves and
+whose result `model.semantics.bind` zero-extends to 64 bits, also where nothing seems to happen: a 32-bit
+modulo by zero keeps the low half and clears the upper one. `dst` and `src` are words of that width; an
+immediate source is sign-extended to 64 bits for ALU64, also where the row is unsigned.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,12 +27,15 @@ def mul(b: Bits[W, B], dst: W, src: W) -> W:
 
 
 def div(b: Bits[W, B], dst: W, src: W) -> W:
-    """DIV, offset 0: dst = (src != 0) ? (dst / src) : 0, unsigned."""
+    """DIV, offset 0: dst = (src != 0) ? (dst / src) : 0, unsigned; with 32 bits only src's low half counts as 0."""
     return b.ite(b.eq(src, b.const(0)), b.const(0), b.udiv(dst, src))
 
 
 def sdiv(b: Bits[W, B], dst: W, src: W) -> W:
-    """SDIV, offset 1: dst = (src == 0) ? 0 : ((src == -1 && dst == INT_MIN) ? INT_MIN : (dst s/ src)); truncating."""
+    """SDIV, offset 1: dst = (src == 0) ? 0 : ((src == -1 && dst == INT_MIN) ? INT_MIN : (dst s/ src)); truncating.
+
+    SMT-LIB's bvsdiv gives INT_MIN for INT_MIN / -1 by itself; -2^31 s/ 2 in 32 bits is 0xc0000000, zero-extended.
+    """
     return b.ite(b.eq(src, b.const(0)), b.const(0), b.sdiv(dst, src))
 
 
@@ -40,7 +45,10 @@ def mod(b: Bits[W, B], dst: W, src: W) -> W:
 
 
 def smod(b: Bits[W, B], dst: W, src: W) -> W:
-    """SMOD, offset 1: dst = (src == 0) ? dst : ((src == -1 && dst == INT_MIN) ? 0 : (dst s% src)); sign of dst."""
+    """SMOD, offset 1: dst = (src == 0) ? dst : ((src == -1 && dst == INT_MIN) ? 0 : (dst s% src)).
+
+    The result has the dividend's sign, as in C: -13 % 3 == -1. bvsrem gives 0 for INT_MIN % -1 by itself.
+    """
     return b.ite(b.eq(src, b.const(0)), dst, b.srem(dst, src))
 
 
@@ -90,7 +98,10 @@ def mov(b: Bits[W, B], dst: W, src: W) -> W:
 
 
 def movsx(b: Bits[W, B], src: W, size: int) -> W:
-    """MOVSX, offset 8, 16 or 32: dst = (s8, s16, s32)src, sign-extended from `size` bits to the width."""
+    """MOVSX, offset 8, 16 or 32: dst = (s8, s16, s32)src, sign-extended from `size` bits to the width.
+
+    In class ALU to 32 bits, the upper half is zero: (s8)0xff gives 0x00000000ffffffff.
+    """
     return b.at(size).sext(b.extract(src, size - 1, 0), b.width)
 
 

@@ -25,7 +25,7 @@ def jge(b: Bits[W, B], dst: W, src: W) -> B:
 
 
 def jset(b: Bits[W, B], dst: W, src: W) -> B:
-    """JSET: dst & src is not zero."""
+    """JSET: dst & src is not zero; in JMP32 bits 32 to 63 do not count."""
     return b.negate(b.eq(b.bvand(dst, src), b.const(0)))
 
 
