@@ -1,6 +1,6 @@
 """`check FILE`: instructions a second, over sizes and numbers of sites, each stage's share; beside BPF_PROG_LOAD.
 
-Run: python -m tests.bench.bench_check. Prints ratios measured side by side in one run; no timed test.
+Run: python tests/bench/bench_check.py Prints ratios measured side by side in one run; no timed test.
 """
 
 import resource
@@ -21,7 +21,7 @@ from model.rewrite.passes import rewrite
 from proofs.check_program import check
 from proofs.claims import Claims
 from proofs.solver import Solver
-from tests.bench.synthetic import obj
+from synthetic import obj
 
 T = TypeVar("T")
 RUNS = 3
@@ -46,9 +46,8 @@ def main() -> None:
         warm = Path(folder) / "warm.o"
         warm.write_bytes(obj(1_000, 100))
         check(load_file(str(warm), helper_ids=release.helper_ids).programs[0], claims, Config())
-        print(
-            f"{'instructions':>12} {'sites':>7} {'load':>7} {'facts':>7} {'rewrite':>7} {'check':>7} {'total':>7} {'insn/s':>9}  ratio"
-        )
+        columns = ("sites", "load", "facts", "rewrite", "check", "total")
+        print("instructions " + " ".join(f"{name:>7}" for name in columns) + "    insn/s  ratio")
         first = 0.0
         for size, sites in CASES:
             path = Path(folder) / f"{size}-{sites}.o"

@@ -1,4 +1,4 @@
-"""How fast the machine runs plain ints: `python tests/bench/bench_machine.py` prints instructions a second, per kind of loop."""
+"""How fast the machine runs plain ints, in instructions a second per kind of loop: tests/bench/bench_machine.py."""
 
 from time import perf_counter
 
