@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.errors import Unsupported
+from model.maps.allocation import applies
 
 FREE_TARGET = 128
 """LOCAL_FREE_TARGET, also the most elements that are looked at in one go."""
@@ -24,9 +25,23 @@ def concrete(word: object) -> int:
     return word
 
 
-def target_free(max_entries: int, cpus: int, *, scaled: bool) -> int:
-    """Elements that a CPU takes at a time (bpf_common_lru_populate): `scaled` in 6.12 and later (d4adf1c9ee77)."""
-    return min(max(max_entries // cpus // 2, 1), FREE_TARGET) if scaled else FREE_TARGET
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What differs by release. `target` is how many elements a CPU takes at a time; `first_taken_first` tells which of
+    them it uses first (no key is lost or kept by that, but memory is used again in another order).
+    """
+
+    target: int
+    first_taken_first: bool
+
+
+def rules(max_entries: int, cpus: int, release: str) -> Rules:
+    """bpf_common_lru_populate: 128, from 6.12 on (d4adf1c9ee77) scaled to the map; and the local list of free elements,
+    a stack up to 6.12, filled through a second one since (read in 7.3, and seen in a running 6.18.44).
+    """
+    scaled = min(max(max_entries // cpus // 2, 1), FREE_TARGET)
+    target = scaled if applies("6.12", "", release) else FREE_TARGET
+    return Rules(target, applies("6.18", "", release))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +70,14 @@ class Lists:
     def __init__(
         self,
         lru: Lru,
-        target: int,
+        rules: Rules,
         marked: Callable[[int], bool],
         clear: Callable[[int], None],
         drop: Callable[[int], None],
     ) -> None:
         self.free, self.inactive, self.active = list(lru.free), list(lru.inactive), list(lru.active)
         self.local, self.pending, self.rotation = list(lru.local), list(lru.pending), lru.rotation
-        self.target, self.marked, self.clear, self.drop = target, marked, clear, drop
+        self.rules, self.marked, self.clear, self.drop = rules, marked, clear, drop
 
     def lru(self) -> Lru:
         common = tuple(self.free), tuple(self.inactive), tuple(self.active)
@@ -71,7 +86,7 @@ class Lists:
     def pop(self) -> int:
         """bpf_common_lru_pop_free: an element for a new key, whose mark is cleared.
 
-        Elements of the table may have to go for it: as many as `target` at a time, those marked are spared once.
+        Elements of the table may have to go for it: as many as `Rules.target` at a time, those marked are spared once.
         """
         if not self.local:
             self._refill()
@@ -115,11 +130,11 @@ class Lists:
         if len(self.inactive) < len(self.active):
             self._rotate_active()
         self._rotate_inactive()
-        taken = self.free[: self.target]
-        del self.free[: self.target]
-        self.local[:0] = taken[::-1]
-        if len(taken) < self.target:
-            self._shrink(self.target - len(taken))
+        taken = self.free[: self.rules.target]
+        del self.free[: self.rules.target]
+        if len(taken) < self.rules.target:
+            self._shrink(self.rules.target - len(taken), taken)
+        self.local[:0] = taken if self.rules.first_taken_first else taken[::-1]
 
     def _rotate_active(self) -> None:
         """From the tail: marked ones to the head of the active list, the others to that of the inactive list."""
@@ -151,7 +166,7 @@ class Lists:
             here = following
         self.rotation = following
 
-    def _shrink(self, wanted: int) -> None:
+    def _shrink(self, wanted: int, taken: list[int]) -> None:
         """__bpf_lru_list_shrink: unmarked ones from the tail of the inactive list, `wanted` at most; if there are none,
         one from its tail, or from the active list's, marked or not.
         """
@@ -160,14 +175,14 @@ class Lists:
             if self.marked(number):
                 self._move(number, self.active)
             else:
-                self._give_up(number)
+                self._give_up(number, taken)
                 gone += 1
                 if gone == wanted:
                     break
         if not gone and (self.inactive or self.active):
-            self._give_up((self.inactive or self.active)[-1])
+            self._give_up((self.inactive or self.active)[-1], taken)
 
-    def _give_up(self, number: int) -> None:
+    def _give_up(self, number: int, taken: list[int]) -> None:
         self.drop(number)
         self._leave(number)
-        self.local.insert(0, number)
+        taken.append(number)

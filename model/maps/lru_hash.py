@@ -11,10 +11,9 @@ from typing import Generic
 
 from model.bits import B, W
 from model.maps import hash as table
-from model.maps.allocation import applies
 from model.maps.errors import EEXIST, EINVAL, ENOENT
 from model.maps.hash import Entry, Hash, keyed, pointer_in, value_address
-from model.maps.lru import Lists, Lru, concrete, target_free
+from model.maps.lru import Lists, Lru, concrete, rules
 from model.maps.state import (
     BPF_EXIST,
     BPF_NOEXIST,
@@ -91,8 +90,8 @@ class _Change(Generic[W, B]):
 
     def _lists(self) -> Lists:
         shape = self.site.shape
-        target = target_free(shape.max_entries, self.site.cpus, scaled=applies("6.12", "", shape.release))
-        return Lists(self.lru, target, self._is_marked, self._clear, self._drop)
+        known = rules(shape.max_entries, self.site.cpus, shape.release)
+        return Lists(self.lru, known, self._is_marked, self._clear, self._drop)
 
     def _is_marked(self, number: int) -> bool:
         known = self.marks.get(number)
