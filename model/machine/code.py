@@ -21,11 +21,15 @@ from model.machine.regions import Regions
 from model.program import Form, Program
 from model.semantics.bind import bind
 from model.semantics.frames import Unreadable
-from model.semantics.operation import Branch, Goto, Operation, Straight
+from model.semantics.operation import Branch, Effect, Goto, Operation, Straight
 
 Registers = MutableSequence[Any]  # ints, None where a register holds nothing
 Slot = Callable[[Registers], int]
 """Runs one instruction and gives the next slot; `CONTROL` leaves it to the machine."""
+
+IntEffect = Effect[int]
+Reads = tuple[int, ...]
+Taken = Callable[[Registers], bool]
 
 CONTROL = -1
 BITS = IntBits(64)
@@ -42,6 +46,7 @@ class Code:
     slots: list[Slot] = field(default_factory=list)
     controls: dict[int, Operation[int, bool]] = field(default_factory=dict)
     _starts: list[int] = field(default_factory=list)
+    _operations: dict[tuple[Insn, Insn | None], Operation[int, bool] | Exception] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.program.insns)
@@ -59,34 +64,51 @@ class Code:
 
     def is_function(self, slot: int) -> bool:
         """Whether a function starts at `slot`; true for every slot where subprograms are not known."""
-        return 0 <= slot < len(self.program.insns) and (not self._starts or slot in self._starts)
+        known = bisect_right(self._starts, slot)
+        return 0 <= slot < len(self.program.insns) and (
+            not self._starts or (known > 0 and self._starts[known - 1] == slot)
+        )
 
     def _first(self, slot: int, registers: Registers) -> int:
         """The first run of a slot: puts its function in place and runs it."""
         self.slots[slot] = self._ready(slot)
         return self.slots[slot](registers)
 
-    def _ready(self, slot: int) -> Slot:
+    def _operation(self, slot: int) -> Operation[int, bool] | Exception:
+        """What the slot does, or why nothing; equal instructions share it."""
         insns, insn = self.program.insns, self.program.insns[slot]
-        why = why_invalid(insns, slot, loaded=self.program.form is Form.XLATED)
         if insn.opcode == 0 and slot and insns[slot - 1].opcode == WIDE:
-            why = "this is the second slot of a 64-bit load"
+            return Violation("no valid instruction: this is the second slot of a 64-bit load")
+        following = insns[slot + 1] if insn.opcode == WIDE and slot + 1 < len(insns) else None
+        key = (insn, following)
+        operation = self._operations.get(key)
+        if operation is None:
+            operation = self._operations[key] = self._bind(slot, 0 if following is None else following.imm)
+        return operation
+
+    def _bind(self, slot: int, high: int) -> Operation[int, bool] | Exception:
+        insn = self.program.insns[slot]
+        why = why_invalid(self.program.insns, slot, loaded=self.program.form is Form.XLATED)
         if why is not None:
-            return partial(_raise, Violation(f"no valid instruction: {why}"))
-        high = insns[slot + 1].imm if insn.opcode == WIDE else 0
+            return Violation(f"no valid instruction: {why}")
         try:
-            operation = bind(BITS, insn, insn.imm & _U32, high=high, order=self.memory.order)
+            return bind(BITS, insn, insn.imm & _U32, high=high, order=self.memory.order)
         except Unsupported as hole:
-            return partial(_raise, hole)
+            return hole
+
+    def _ready(self, slot: int) -> Slot:
+        operation = self._operation(slot)
         match operation:
+            case Exception():
+                return partial(_raise, operation)
             case Straight():
                 return _straight(operation, slot + operation.slots, self.memory)
             case Goto(offset):
                 return self._goto(slot, slot + 1 + offset)
             case Branch():
-                return self._branch(operation, insn, slot)
+                return self._branch(operation, slot)
         self.controls[slot] = operation
-        return lambda registers: CONTROL
+        return _leave
 
     def _inside(self, slot: int, target: int) -> bool:
         """Whether a jump from `slot` stays in its function."""
@@ -104,49 +126,79 @@ class Code:
             return lambda registers: target
         return lambda registers: self.goto(slot, target)
 
-    def _branch(self, branch: Branch[int, bool], insn: Insn, slot: int) -> Slot:
-        taken, following, target = branch.taken, slot + 1, slot + 1 + branch.offset
-        if not self._inside(slot, target):
-            return _checked(lambda r: self.goto(slot, target) if taken(r) else following, branch.reads)
-        return _checked(lambda r: target if taken(r) else following, branch.reads)
+    def _branch(self, branch: Branch[int, bool], slot: int) -> Slot:
+        following, target = slot + 1, slot + 1 + branch.offset
+        if self._inside(slot, target):
+            return _fork(branch, following, target)
+        return self._fork_outside(branch.taken, branch.reads, slot, target)
+
+    def _fork_outside(self, taken: Taken, reads: Reads, slot: int, target: int) -> Slot:
+        def run(registers: Registers) -> int:
+            _readable(registers, reads)
+            return self.goto(slot, target) if taken(registers) else slot + 1
+
+        return run
 
 
 def _straight(operation: Straight[int], following: int, memory: Regions) -> Slot:
-    effect = operation.effect
+    """What is bound is in default values: fewer objects a slot, and quicker to reach, than a closure's cells."""
+    effect, reads = operation.effect, operation.reads
+    if len(reads) == 1:
+
+        def one(
+            r: Registers,
+            only: int = reads[0],
+            effect: Effect[int] = effect,
+            m: Regions = memory,
+            after: int = following,
+        ) -> int:
+            if r[only] is None:
+                raise Unreadable(only)
+            effect(r, m)
+            return after
+
+        return one
+
+    def several(
+        r: Registers,
+        reads: Reads = reads,
+        effect: IntEffect = effect,
+        m: Regions = memory,
+        after: int = following,
+    ) -> int:
+        for register in reads:
+            if r[register] is None:
+                raise Unreadable(register)
+        effect(r, m)
+        return after
+
+    return several
+
+
+def _fork(branch: Branch[int, bool], following: int, target: int) -> Slot:
+    taken, reads = branch.taken, branch.reads
 
     def run(registers: Registers) -> int:
-        effect(registers, memory)
-        return following
+        for register in reads:
+            if registers[register] is None:
+                raise Unreadable(register)
+        return target if taken(registers) else following
 
-    return _checked(run, operation.reads)
+    return run
 
 
-def _checked(run: Slot, reads: tuple[int, ...]) -> Slot:
-    """`run`, with a look at the registers that it reads first."""
-    match reads:
-        case ():
-            return run
-        case (only,):
+def _readable(registers: Registers, reads: Reads) -> None:
+    for register in reads:
+        if registers[register] is None:
+            raise Unreadable(register)
 
-            def one(registers: Registers) -> int:
-                if registers[only] is None:
-                    raise Unreadable(only)
-                return run(registers)
 
-            return one
-        case _:
-
-            def several(registers: Registers) -> int:
-                for register in reads:
-                    if registers[register] is None:
-                        raise Unreadable(register)
-                return run(registers)
-
-            return several
+def _leave(registers: Registers) -> int:
+    return CONTROL
 
 
 def _raise(error: Exception, registers: Registers) -> int:
-    raise error
+    raise type(error)(*error.args)
 
 
 def _off_the_end(registers: Registers) -> int:

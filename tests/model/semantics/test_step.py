@@ -1,5 +1,6 @@
 """What a step refuses, and the frames around it; its values are in tests/conformance."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ class Around:
 
 def state(*registers: int | None) -> State[int, bool]:
     words: Any = (*registers, *[None] * (11 - len(registers)))
-    return State(words, Cells(BITS, lambda address: 0), 0, True)
+    memory: Cells[int, bool] = Cells(BITS, lambda address: 0)
+    return State(words, memory, 0, True)
 
 
 def successors(before: State[int, bool], insn: Insn, around: Around | None = None) -> list[State[int, bool]]:
@@ -84,15 +86,10 @@ def test_a_step_goes_no_deeper_than_eight_frames() -> None:
 
 def test_a_packet_load_outside_of_the_packet_ends_the_function() -> None:
     (inside,) = successors(state(0, 1, 2, 3, 4, 5, 6), Insn(0x85, 0, 1), Around())
-    ways = successors(
-        State((0, *inside.registers[1:6], 6, *inside.registers[7:]), *_rest(inside)), Insn(0x30), Around()
-    )
+    registers: Any = (*inside.registers[:6], 6, *inside.registers[7:])
+    ways = successors(replace(inside, registers=registers), Insn(0x30), Around())
     ended = [way for way in ways if way.guard]
     assert [(way.slot, way.registers[0], way.callers) for way in ended] == [(1, 0, ())]
-
-
-def _rest(inside: State[int, bool]) -> Any:
-    return inside.memory, inside.slot, inside.guard, inside.callers
 
 
 def test_frames_restore_what_the_caller_keeps() -> None:
