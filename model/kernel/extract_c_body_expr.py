@@ -120,6 +120,10 @@ def _call(code: Code, scope: Scope) -> Expr:
         return Container(Local(pointer), tag, member)
     function = code.need("function")
     items = code.need("arguments").children
+    if function.type == "parenthesized_expression" and len(items) == 1:  # `(u64)(x)`: a cast to a name
+        name = function.children[0]
+        if name.type == "identifier" and name.text not in scope.locals:
+            return Cast(read_c_type(name.text, scope.look), read_expr(items[0], scope))
     if function.type != "identifier":
         raise Unread(f"a call through a pointer: {code.text}")
     if function.text in READS and items:
