@@ -17,7 +17,7 @@ from model.facts_context import Context
 from model.facts_flow import Flow, Seen
 from model.facts_paths import MERGED, obstacles
 from model.facts_replay import Replay
-from model.facts_values import BLANK, UNKNOWN, Frame, Key, Place, State
+from model.facts_values import BLANK, UNKNOWN, Frame, Key, MapSet, Place, State
 from model.kernel.release import Release
 from model.program import Form, Map, Program
 
@@ -59,12 +59,14 @@ class Facts:
     """`sites` by slot, ascending. `callbacks` maps a call's slot to the starts of the subprograms it can call back.
 
     `reached` has one byte a slot, 1 where a path leads. `notes` are remarks to the user, one line each.
+    `watched` tells the same of r1 before other slots, where it was asked for.
     """
 
     sites: Mapping[int, SiteFact]
     callbacks: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     reached: bytes = b""
     notes: tuple[str, ...] = ()
+    watched: Mapping[int, SiteFact] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,16 @@ class Assumption:
 
 
 def analyse(
-    program: Program, release: Release, assumptions: Sequence[Assumption] = (), *, speculative: bool = False
+    program: Program,
+    release: Release,
+    assumptions: Sequence[Assumption] = (),
+    *,
+    speculative: bool = False,
+    watch: Sequence[int] = (),
 ) -> Facts:
     """Facts for every ordinary call that is a map helper (in a dump: for every ordinary call).
 
+    `watch` are further slots before which r1 is wanted (where lookups may be inlined in a dump).
     `speculative` follows the branches too that constants decide against, as the verifier does for a
     program without CAP_PERFMON (`sanitize_speculative_path`). Raises InputError on a jump out of the
     program or into a 64-bit load, on an assumption about a slot or register that is not there, and on a
@@ -90,7 +98,7 @@ def analyse(
         return Facts({})
     _check(program, assumptions)
     ctx = Context(program, {assumption.map.name: assumption.map for assumption in assumptions})
-    graph = build(program, (assumption.slot for assumption in assumptions))
+    graph = build(program, [*(assumption.slot for assumption in assumptions), *watch])
     flow = Flow(ctx, graph, Callees(program, release), speculative)
     for assumption in assumptions:
         known = ctx.one(("assumed", assumption.map.name))
@@ -99,7 +107,17 @@ def analyse(
     flow.run()
     lost = _start_lost(flow, program, graph)
     flow.run()
-    return _facts(flow, program, not (lost or speculative or program.fragment or ctx.imprecise))
+    facts = _facts(flow, program, not (lost or speculative or program.fragment or ctx.imprecise))
+    return replace(facts, watched={slot: _watched(flow, slot) for slot in watch}) if watch else facts
+
+
+def _watched(flow: Flow, slot: int) -> SiteFact:
+    state = flow.states[flow.graph.at[slot]]
+    value = None if state is None else state.get(1)
+    if not isinstance(value, MapSet):
+        return SiteFact(slot, "", reached=state is not None)
+    pointers = tuple(MapPointer(key, flow.ctx.map_of(key)) for key in value.keys)
+    return SiteFact(slot, "", pointers, value.unknown, True)
 
 
 def _check(program: Program, assumptions: Sequence[Assumption]) -> None:

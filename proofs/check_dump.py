@@ -5,15 +5,34 @@ from collections.abc import Iterator, Sequence
 from model.facts import Facts, MapPointer, SiteFact
 from model.kernel.release import Release
 from model.program import Program, SymbolRef
+from model.rewrite.config import Config
 from proofs.claims import Answer, Claims
+from proofs.dump_inline import inlined_sites
 from proofs.obligation import Proved, Unknown, Verdict
 from proofs.outcome import worst
 from proofs.site import Leftover, Residual, Site, described, leftover
 from proofs.symbols import OPERATION
 
 
-def dump_sites(program: Program, facts: Facts, claims: Claims) -> Iterator[Site]:
-    """A `Site` for every call of a map operation, and of a helper that dispatches, in a rewritten program."""
+def dump_sites(program: Program, facts: Facts, claims: Claims, config: Config) -> tuple[Site, ...]:
+    """A `Site` for every call of a map operation or of a helper that dispatches, and for every inlined lookup.
+
+    `facts` must have watched the candidates for inlined lookups (`proofs.dump_inline.candidates`).
+    """
+    called = list(_calls(program, facts, claims))
+    taken = {site.slot for site in called}
+    more = [facts.sites[slot] for slot in facts.sites if slot not in taken and _emitted(program, slot, claims)]
+    inlined = inlined_sites(program, [*facts.watched.values(), *more], claims, config)
+    return tuple(sorted([*called, *inlined], key=lambda site: site.slot))
+
+
+def _emitted(program: Program, slot: int, claims: Claims) -> bool:
+    """Whether the call at `slot` is of a function that inlined lookups call."""
+    ref = program.refs.get(slot)
+    return isinstance(ref, SymbolRef) and claims.symbols.get(ref.name) == OPERATION
+
+
+def _calls(program: Program, facts: Facts, claims: Claims) -> Iterator[Site]:
     for slot, fact in facts.sites.items():
         ref = program.refs.get(slot)
         if not isinstance(ref, SymbolRef):

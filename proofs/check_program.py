@@ -1,7 +1,7 @@
 """The main job with a file: one program's call sites, what the release does with each, and the verdicts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.errors import Unsupported
 from model.facts import Assumption, SiteFact, analyse
@@ -13,6 +13,7 @@ from model.rewrite.passes import Rewritten, rewrite
 from proofs.cfg import refuse_recursion
 from proofs.check_dump import dump_sites
 from proofs.claims import Answer, Claims
+from proofs.dump_inline import candidates
 from proofs.obligation import NoRule, Proved, Unknown, Verdict
 from proofs.outcome import worst
 from proofs.properties import patching
@@ -48,9 +49,12 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
     """All verdicts on one program; a hole in the model is part of the answer."""
     try:
         refuse_recursion(program)
-        facts = analyse(program, claims.release, assumptions, speculative=config.unprivileged)
+        watch = candidates(program) if program.form is Form.XLATED else ()
+        facts = analyse(program, claims.release, assumptions, speculative=config.unprivileged, watch=watch)
         if program.form is Form.XLATED:
-            sites = tuple(dump_sites(program, facts, claims))
+            sites = dump_sites(program, facts, claims, config)
+            lines = lines_of(program, [site.slot for site in sites])
+            sites = tuple(replace(site, line=lines.get(site.slot)) for site in sites)
             still = range(len(program.insns) + 1)
             graph = direct(program, facts, claims.release, claims.symbols, sites, still)
             return Checked(program, sites, {}, graph)

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -61,6 +62,11 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     return top
 
 
+def collect_rarely() -> None:
+    """Large programs are many small values without cycles: looking for cycles less often saves a quarter."""
+    gc.set_threshold(100_000, 50, 50)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     top = parser(given[:1] if given and given[0] in COMMANDS else COMMANDS)
@@ -68,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command is None:
         top.print_help(sys.stderr)
         return Exit.BAD_INPUT
+    collect_rarely()
     try:
         status: int = chosen.run(chosen)
         sys.stdout.flush()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from model.errors import InputError
 from model.isa.codec import check, decode
 from model.kernel.data import load_release
-from model.loaders import assembly, conformance, detect, llvm_assembly, ubpf_assembly, xlated
+from model.loaders import conformance, detect, llvm_assembly, ubpf_assembly, xlated
 from model.loaders.assembly_draft import functions
 from model.program import Object, Program
 
@@ -104,9 +104,16 @@ def _assembly(text: str, file: str, format: str, name: str | None) -> Program:
         return ubpf_assembly.load(text, file, ids)
     if chosen == "llvm":
         return llvm_assembly.load(text, file, ids)
-    if format == "kernel":
-        return _chosen(assembly.load(text, file, ids), file, name)
-    return _chosen(detect.load_bytes(text.encode(), file, maps=xlated.NO_MAPS, helper_ids=ids), file, name)
+    try:
+        found = detect.load_bytes(text.encode(), file, maps=xlated.NO_MAPS, helper_ids=ids)
+    except InputError as kernel:
+        if format == "kernel" or _KERNEL.search(text):
+            raise
+        try:
+            return llvm_assembly.load(text, file, ids)
+        except InputError:
+            raise kernel from None
+    return _chosen(found, file, name)
 
 
 def _helper_ids() -> Mapping[str, int]:

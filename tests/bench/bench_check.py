@@ -4,12 +4,13 @@ Run: python tests/bench/bench_check.py Prints ratios measured side by side in on
 """
 
 import resource
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 from typing import TypeVar
+
+from synthetic import obj
 
 from model.facts import analyse
 from model.kernel.abi import ABIS
@@ -20,8 +21,8 @@ from model.rewrite.config import Config
 from model.rewrite.passes import rewrite
 from proofs.check_program import check
 from proofs.claims import Claims
+from proofs.cli import collect_rarely
 from proofs.solver import Solver
-from synthetic import obj
 
 T = TypeVar("T")
 RUNS = 3
@@ -41,6 +42,7 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
 
 def main() -> None:
     release = load_release("newest")
+    collect_rarely()
     claims = Claims(release, ABIS["x86_64"], Solver())
     with tempfile.TemporaryDirectory() as folder:
         warm = Path(folder) / "warm.o"
@@ -74,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

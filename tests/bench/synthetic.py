@@ -63,6 +63,6 @@ def obj(size: int, sites: int) -> bytes:
         (offsets[".strtab"], 3, 0, 0, 0, 1, 0),
     ]
     table = bytes(64)
-    for (name, kind, flags, link, info, align, entry), start, part in zip(rows, starts, parts, strict=False):
-        table += struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, start, len(part), link, info, align, entry)
+    for (label, kind, flags, link, info, align, entry), start, part in zip(rows, starts, parts, strict=False):
+        table += struct.pack("<IIQQQQIIQQ", label, kind, flags, 0, start, len(part), link, info, align, entry)
     return header + body + table
