@@ -16,7 +16,7 @@ FORMATS = ("auto", "kernel", "llvm", "ubpf", "hex", "raw")
 LONGEST_STDIN = detect.MAX_BYTES
 _COMMENT = re.compile(r"(?:#|//|;).*")
 _KERNEL = re.compile(
-    r"^\s*(?:[0-9]+:|\([0-9a-f]{2}\)\s|\.(?:map|program|func)\b)|\bpc\s*[+-]|\bmap\[|\bsubprog\[|#-?[0-9]+\s*$",
+    r"^[ \t]*(?:[0-9]+:|\([0-9a-f]{2}\)\s|\.(?:map|program|func)\b)|\bpc\s*[+-]|\bmap\[|\bsubprog\[|#-?[0-9]+\s*$",
     re.MULTILINE,
 )
 _CALLS_BY_NAME = re.compile(r"\bcall\s+(?:local\s+)?[A-Za-z_]")

@@ -114,14 +114,14 @@ def functions(insns: tuple[Insn, ...], names: Mapping[int, str], wrong: Wrong) -
     return parts
 
 
-def bounded(text: str, file: str) -> list[str]:
-    """The lines of `text`. Raises `InputError` beyond 64 Mi characters, and 4,096 in one line."""
+def bounded(text: str, file: str, longest: int = MOST_IN_LINE) -> list[str]:
+    """The lines of `text`. Raises `InputError` beyond 64 Mi characters, and `longest` in one line."""
     if len(text) > MOST_CHARACTERS:
         raise InputError(file, "", f"at most {MOST_CHARACTERS} characters, found {len(text)}")
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
-        if len(line) > MOST_IN_LINE:
-            raise InputError(file, f"line {number}", f"at most {MOST_IN_LINE} characters, found {len(line)}")
+        if len(line) > longest:
+            raise InputError(file, f"line {number}", f"at most {longest} characters, found {len(line)}")
     return lines
 
 

@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 
 from model.errors import InputError
-from model.loaders.assembly_draft import bounded
+from model.loaders.assembly_draft import MOST_CHARACTERS, bounded
 
-_HEADER = re.compile(r"--\s*([a-z][a-z ]*?)\s*", re.ASCII)
+_NAME = re.compile(r"[a-z][a-z ]{0,40}", re.ASCII)
 _SLOT = re.compile(r"0x[0-9a-fA-F]{16}", re.ASCII)
 _RESULT = re.compile(r"-?(?:0x[0-9a-fA-F]{1,16}|[0-9]{1,20})", re.ASCII)
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]+)", re.ASCII)
@@ -30,8 +30,15 @@ class Case:
     result: int | None
 
 
+def _header(line: str) -> str | None:
+    """The name in a line `-- NAME`; None where it is another line."""
+    words = line.strip()
+    name = words[2:].strip() if words.startswith("--") else ""
+    return name if _NAME.fullmatch(name) else None
+
+
 def looks_like(text: str) -> bool:
-    return any(_HEADER.fullmatch(line.strip()) for line in text.split("\n"))
+    return any(_header(line) is not None for line in text.split("\n"))
 
 
 def hex_bytes(text: str, file: str, place: str) -> bytes:
@@ -68,10 +75,11 @@ def load(text: str, file: str) -> Case:
     """The sections of a test file. Raises `InputError` where one is not as above, or there is no program."""
     sections: dict[str, list[str]] = {}
     name = ""
-    lines = bounded(text, file)
+    lines = bounded(text, file, MOST_CHARACTERS)
     for number, raw in enumerate(lines, 1):
-        if match := _HEADER.fullmatch(raw.strip()):
-            name = match[1]
+        header = _header(raw)
+        if header is not None:
+            name = header
             if name in sections:
                 raise InputError(file, f"line {number}", f"one section {name}, found another")
             sections[name] = [""] * number

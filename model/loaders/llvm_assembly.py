@@ -2,7 +2,8 @@
 
 Where it differs from the kernel's: jumps as `goto +3`, 64-bit immediates with `ll` behind them (without it, a
 number is a 32-bit immediate, `r1 = 0x10` one slot), `w` registers where a memory access has 32 bits,
-`xchg_64`, `cmpxchg32_32`, `skb[r7]`, several instructions in a line between `;`. `#` and `//` begin comments.
+`xchg_64`, `cmpxchg32_32`, `skb[r7]`, several instructions in a line between `;`. `#` and `//` begin comments,
+`/*` and `*/` enclose them.
 Section and symbol directives say nothing about the program and are passed over.
 """
 
@@ -20,7 +21,7 @@ _DIRECTIVE = re.compile(r"\.[a-z_]\w*(?:\s.*)?", re.ASCII)
 _WIDE = re.compile(r"r([0-9]{1,2})\s*=\s*([+-]?\s*(?:0x[0-9a-fA-F]{1,16}|[0-9]{1,20}))\s*ll", re.ASCII)
 _CODE = re.compile(r"r([0-9]{1,2})\s*=\s*([A-Za-z_.$][\w.$]*)\s+ll", re.ASCII)
 _NUMBER = re.compile(r"(?<![\w.$])(?:0x[0-9a-fA-F]{1,16}|[0-9]{1,20})(?!\w)", re.ASCII)
-_DISTANCE = re.compile(r"\b(goto|gotol|may_goto)\s+([+-]\s*)(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})", re.ASCII)
+_DISTANCE = re.compile(r"\b(goto|gotol|may_goto|call)\s+([+-]\s*)(0x[0-9a-fA-F]{1,8}|[0-9]{1,10})", re.ASCII)
 _REWRITES = tuple(
     (re.compile(pattern, re.ASCII), text)
     for pattern, text in (
@@ -34,7 +35,8 @@ _REWRITES = tuple(
 )
 _MEMORY = re.compile(r"\*\s*\)|xchg", re.ASCII)
 _CUES = re.compile(
-    r"\bgotol?\s+[+-]|\bll\b|;[ \t]*\S|xchg_64|xchg32_32|\batomic_fetch_\w+\(\(u64|\*\)skb\[r\d+\]|\*\).*=\s*w",
+    r"\b(?:gotol?|call)\s+[+-]|/\*|\S;|;[ \t]*\S|\bll\b"
+    r"|xchg_64|xchg32_32|\batomic_fetch_\w{1,8}\(\(u64|\*\)skb\[r\d+\]|\*\)[^\n]{0,80}=[ \t]*w",
     re.ASCII,
 )
 
@@ -44,8 +46,18 @@ def looks_like(text: str) -> bool:
     return _CUES.search(_COMMENT.sub("", text)) is not None
 
 
+def _without_enclosed(text: str) -> str:
+    """The text without what `/*` and `*/` enclose, its lines kept; what is never closed stays (and is refused)."""
+    kept: list[str] = []
+    at = 0
+    while (start := text.find("/*", at)) >= 0 and (end := text.find("*/", start + 2)) >= 0:
+        kept += [text[at:start], " ", "\n" * text.count("\n", start, end)]
+        at = end + 2
+    return "".join([*kept, text[at:]])
+
+
 def _statements(text: str, file: str) -> Iterator[tuple[int, str]]:
-    for number, raw in enumerate(bounded(text, file), 1):
+    for number, raw in enumerate(bounded(_without_enclosed(text), file), 1):
         for part in _COMMENT.sub("", raw, count=1).split(";"):
             if statement := part.strip():
                 yield number, statement

@@ -28,6 +28,11 @@ def test_sections() -> None:
     assert case.assembly.split("\n").index("exit") == FILE.split("\n").index("exit")
 
 
+def test_memory_in_one_long_line() -> None:
+    case = load("-- asm\nexit\n-- mem\n" + "a5 " * 9000 + "\n", "t")
+    assert case.memory == b"\xa5" * 9000
+
+
 def test_raw_programs() -> None:
     slots = load("-- raw\n0x00000005000000b7\n0x0000000000000095\n-- result\n5\n", "t")
     assert slots.raw == bytes.fromhex("b7000000050000009500000000000000")
