@@ -8,12 +8,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from instruction_vectors import Vector
 from test_instructions import BASE, NOT_MODELLED, WAYS
-from test_live import permitted, run_vector
+from test_live import AFTER, ARRAY, BEFORE, EXIT, SIZE, VALUE, permitted, run_vector, wide
 
 from model.isa.forms import FORMS, Form
 from model.isa.insn import Insn
 from model.isa.opcodes import Class
 from model.loaders.live import Live
+from model.machine.kernel import Bare
+from model.machine.machine import Machine
+from model.machine.outcome import Returned
+from model.program import Program
+from model.semantics.operation import Address
 
 __all__ = ["permitted"]
 
@@ -66,6 +71,35 @@ def instructions(draw: st.DrawFn) -> Vector:
     return Vector(str(insn), (insn,), registers, pointers, memory, {}, memory, 0)
 
 
+class OneValue(Bare):
+    """A kernel in which every address is that of one map's value."""
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+
+    def address(self, program: Program, slot: int, load: Address) -> int:
+        return self.base
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> list[Insn]:
+    """Instructions over r0, r2, r3, r6 and 24 bytes at r1 - 8; jumps go forward, at most behind the last one."""
+    insns = [vector.insns[0] for vector in draw(st.lists(instructions(), min_size=1, max_size=40))]
+    for slot, insn in enumerate(insns):
+        if insn.opcode & 7 in (Class.JMP, Class.JMP32):
+            insns[slot] = replace(insn, off=draw(st.integers(0, min(5, len(insns) - slot - 1))))
+    return insns
+
+
+def harness(body: list[Insn], value: int) -> tuple[Insn, ...]:
+    """`body` between reading its registers from the map `value` and writing them back."""
+    insns = [*wide(VALUE, value, source=2), Insn(0xBF, 1, VALUE), Insn(0x07, 1, imm=8)]
+    insns += [Insn(0x79, register, VALUE, BEFORE + 8 * register) for register in FREE]
+    insns += body
+    insns += [Insn(0x7B, VALUE, register, AFTER + 8 * register) for register in FREE]
+    return (*insns, Insn(0xB7), EXIT)
+
+
 def after(way: Any, before: Vector) -> Vector:
     registers, memory, goes = way(before, "little")
     changed = {i: word for i, word in registers.items() if i not in (1, 7, 8) and before.registers[i] != word}
@@ -85,3 +119,20 @@ def test_every_way_to_run_gives_the_same(before: Vector) -> None:
 def test_the_running_kernel_gives_what_the_model_gives(permitted: None, before: Vector) -> None:
     with Live() as live:
         run_vector(live, after(WAYS["ints"], before))
+
+
+@pytest.mark.live
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=bodies(), held=st.binary(min_size=SIZE, max_size=SIZE))
+def test_the_running_kernel_ends_where_the_machine_ends(permitted: None, body: list[Insn], held: bytes) -> None:
+    machine = Machine()
+    region = machine.memory.place("value", held)
+    machine.kernel = OneValue(region.base)
+    with Live() as live:
+        value = live.create_map(ARRAY, 4, SIZE, 1)
+        insns = harness(body, value)
+        outcome = machine.run(Program("random", insns))
+        assert isinstance(outcome, Returned), outcome
+        assert live.update(value, bytes(4), held) == 0
+        live.run(live.load(insns), data=bytes(64))
+        assert live.lookup(value, bytes(4), SIZE) == bytes(region.data)
