@@ -17,7 +17,7 @@ from model.machine.outcome import Violation
 from model.machine.regions import Region, Regions
 from model.maps.errors import EINVAL
 from model.maps.for_each import WALKS, Visit, Walk, flags_refused, going_on
-from model.maps.operations import operation
+from model.maps.operations import fits, operation
 from model.maps.state import ARRAY_VALUE
 from model.program import Map, MapRef, Program
 from model.semantics.operation import Address
@@ -154,6 +154,8 @@ class MapsKernel:
         """The C function `name`: arguments from whole registers, the result as a whole register."""
         made = self.objects.at(arguments[0])
         values = [_narrow(value, ctype) for value, ctype in zip(arguments, prototype.params, strict=True)]
+        if not fits(name, made.shape, made.state):
+            raise Violation(f"{name} takes {made.map.name}, of type {made.shape.type}, for a map of its own type")
         walk = WALKS.get(name)
         if walk is not None:
             result = self._walk(machine, made, walk, values)

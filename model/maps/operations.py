@@ -90,6 +90,21 @@ def operation(name: str) -> Behaviour:
     return OPERATIONS[name]
 
 
+_STATES = {array: Array, table: Hash, lru_hash: LruHash, queue_stack: Queue, bloom: Bloom, lpm: Trie}
+
+
+def fits(name: str, shape: Shape, state: Any) -> bool:
+    """Whether the function finds in the map the structure that it reads: a call of another type's operation may not."""
+    if name in ("bpf_for_each_array_elem", "bpf_for_each_hash_elem"):
+        return isinstance(state, Array if "array" in name else Hash | LruHash)
+    if name.startswith(("rhtab_", "bpf_each_rhash")) or shape.type == "rhash":
+        return shape.type == "rhash" and name.startswith(("rhtab_", "bpf_each_rhash"))
+    if name == "__htab_map_lookup_elem":
+        return isinstance(state, Hash | LruHash)
+    module = operation(name).__module__
+    return any(module == room.__name__ and isinstance(state, kind) for room, kind in _STATES.items())
+
+
 def empty_state(shape: Shape) -> Any:
     """The state of a new map. Raises `Unsupported` for a type, or a kind of LRU, that is not modelled."""
     if shape.type not in TYPES:

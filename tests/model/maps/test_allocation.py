@@ -7,7 +7,7 @@ import pytest
 
 from model.errors import Unsupported
 from model.maps.allocation import Parameters, applies, parameters, rules
-from model.maps.templates import compared, let_in, template
+from model.maps.templates import compared, copied, let_in, template
 from proofs.concrete import IntWorld
 
 SMALL = {"key_size": 4, "value_size": 8, "max_entries": 5, "map_flags": 0, "bypass_spec_v1": 1}
@@ -100,7 +100,7 @@ ORIGIN: Parameters[int] = Parameters(4, 8, 5, 0, 1, 8, 7)
 )
 def test_templates(map_type: str, release: str, kept: Parameters[int]) -> None:
     expected = replace(kept, elem_size=0) if release == "5.10" else kept
-    assert template(IntWorld(lambda name, width: 0), map_type, release, ORIGIN) == expected
+    assert template(IntWorld(lambda name, width: 0), copied(map_type, release), ORIGIN) == expected
 
 
 @pytest.mark.parametrize(
