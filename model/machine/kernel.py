@@ -112,20 +112,29 @@ FUNCTIONS = {
 """Helpers that need nothing of the kernel's state, by id."""
 
 
+HELPERS = range(1, 212)
+"""Ids of enum bpf_func_id (include/uapi/linux/bpf.h, 7.3), which gets no more members."""
+
+
 class Bare:
-    """A kernel with `FUNCTIONS` and nothing else."""
+    """A kernel with `FUNCTIONS`. What a real one has besides is `Unsupported`, what none has is a bad call."""
 
     def helper(self, number: int) -> Function | None:
+        if number in HELPERS and number not in FUNCTIONS:
+            raise Unsupported(f"helper {number} without a kernel that has it")
         return FUNCTIONS.get(number)
 
     def symbol(self, name: str) -> Function | None:
-        return next((function for function in FUNCTIONS.values() if function.name == name), None)
+        for function in FUNCTIONS.values():
+            if function.name == name:
+                return function
+        raise Unsupported(f"kernel function {name} without a kernel that has it")
 
     def address(self, program: Program, slot: int, load: Address) -> int | None:
-        return None
+        raise Unsupported(f"a {load.kind.name.lower().replace('_', ' ')} without a kernel that has it")
 
     def tail_call(self, program_array: int, index: int) -> Program | None:
-        return None
+        raise Unsupported("tail calls without a kernel that has program arrays")
 
     def this_cpu(self, pointer: int) -> int:
         raise Unsupported("per-CPU addresses without a kernel that has them")

@@ -4,7 +4,8 @@ FILE is assembly (the kernel's syntax, LLVM's, or that of uBPF and bpf_conforman
 sections `-- asm`, `-- mem`, `-- result`), bytes of instructions (NAME.bin or --format raw) or the same in
 hex, a BPF object or a dump; `-` reads it from standard input. The memory's address is in r1, its length in
 bytes in r2, both 0 without memory. Legacy packet loads read the memory as the packet of the context in r1.
-The kernel around the program has no maps; of helpers it has ktime_get_ns, get_prandom_u32,
+Maps (`.map` in assembly, those of an object) begin empty; what their operations do, and which ones a helper
+reaches, is the release's (--kernel). Of other helpers there are ktime_get_ns, get_prandom_u32,
 get_smp_processor_id (the same values in every run) and loop.
 """
 
@@ -13,12 +14,16 @@ import re
 import sys
 
 from model.errors import InputError
+from model.kernel.release import Release
 from model.loaders.conformance import hex_bytes
+from model.machine.kernel import Bare
 from model.machine.machine import STEP_LIMIT, Machine, Step
+from model.machine.maps_kernel import MapsKernel
 from model.machine.outcome import Fault, Limit, Returned
-from model.machine.regions import CONTEXT_BASE, Region
+from model.machine.regions import CONTEXT_BASE, Region, Regions
 from model.program import Program
 from model.semantics.load_store import Packet
+from proofs.commands.options import kernel
 from proofs.outcome import Exit
 from proofs.run_input import FORMATS, read
 
@@ -30,6 +35,7 @@ file's `-- result`; 2 bad usage or bad input; 3 an instruction that has no meani
 examples:
   python -m proofs run prog.asm --mem 'aa bb 11 cc'
   python -m proofs run add.data --trace             a test of bpf_conformance, with its own memory
+  python -m proofs run maps.asm --kernel 6.1        a program with .map lines
   echo 'b7000000050000009500000000000000' | python -m proofs run -
 """
 ETHERNET_HEADER = 14
@@ -59,11 +65,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--raw", dest="format", action="store_const", const="raw", help="the same as --format raw")
     parser.add_argument("--program", metavar="NAME", help="which program of a file with several")
+    parser.add_argument(
+        "--kernel",
+        metavar="RELEASE",
+        default="newest",
+        help="whose maps and helpers a program with maps meets (default: the newest)",
+    )
 
 
-def machine(memory: bytes | None, limit: int, *, trace: bool) -> tuple[Machine, tuple[int, int]]:
-    """A machine with `memory` at r1, and the program's first two arguments."""
-    made = Machine(limit=limit, trace=_print_step if trace else None)
+def machine(
+    memory: bytes | None, limit: int, *, trace: bool, release: Release | None = None
+) -> tuple[Machine, tuple[int, int]]:
+    """A machine with `memory` at r1, and the program's first two arguments; with maps if a release is given."""
+    regions = Regions()
+    around = Bare() if release is None else MapsKernel(regions, release)
+    made = Machine(around, regions, limit, _print_step if trace else None)
     if not memory:
         return made, (0, 0)
     made.memory.add(Region("memory", CONTEXT_BASE, bytearray(memory)))
@@ -78,7 +94,9 @@ def run(options: argparse.Namespace) -> int:
     given = options.mem if options.mem is not None else options.memory
     memory = hex_bytes(given, "--mem", "") if given is not None else None
     found = read(options.file, options.format, options.program)
-    runner, registers = machine(found.memory if memory is None else memory, options.steps, trace=options.trace)
+    release = kernel(options.kernel) if found.program.maps else None
+    given_memory = found.memory if memory is None else memory
+    runner, registers = machine(given_memory, options.steps, trace=options.trace, release=release)
     outcome = runner.run(found.program, *registers)
     match outcome:
         case Returned(value):
@@ -87,12 +105,15 @@ def run(options: argparse.Namespace) -> int:
                 return _say(f"{options.file}: r0 is 0x{value:x}, the file's result is 0x{found.result:x}")
             return Exit.PROVED
         case Fault(_, slot) | Limit(_, slot):
-            return _say(f"{options.file}: {outcome}{_source(found.program, slot)}")
+            return _say(f"{options.file}: {outcome}{_source(found.program, slot, options.file)}")
 
 
-def _source(program: Program, slot: int) -> str:
+def _source(program: Program, slot: int, file: str) -> str:
+    """Where the instruction comes from, where that is known."""
     line = program.lines.get(slot)
-    return f" (line {line.line})" if line is not None and line.line else ""
+    if line is None or not line.line:
+        return ""
+    return f" (line {line.line})" if line.file in ("", file) else f" ({line.file}:{line.line})"
 
 
 def _say(message: str) -> int:

@@ -38,7 +38,11 @@ def main() -> None:
         outcome = machine.run(program(body, 300_000 // (len(body) + 2)), CONTEXT_BASE, 64)
         seconds = perf_counter() - started
         assert isinstance(outcome, Returned), outcome
-        print(f"{name:22} {outcome.steps / seconds:12,.0f} instructions/s")
+        print(f"{name:24} {outcome.steps / seconds:12,.0f} instructions/s")
+    once = Program("once", (MOV_R0, *[Insn(0x07, 0, imm=i) for i in range(100_000)], EXIT))
+    started = perf_counter()
+    outcome = Machine().run(once)
+    print(f"{'each run once, all new':24} {outcome.steps / (perf_counter() - started):12,.0f} instructions/s")
 
 
 if __name__ == "__main__":

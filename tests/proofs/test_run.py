@@ -155,6 +155,27 @@ def test_what_the_model_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (".map m array 4 8 1\nr1 = map[m]\nexit", "a map fd without a kernel that has it"),
+        ("r1 = 0\ncall 1\nexit", "helper 1 without a kernel that has it"),
+        ("r1 = 0\nr2 = 0\nr3 = 0\ncall 12\nexit", "tail calls without a kernel that has program arrays"),
+    ],
+)
+def test_what_needs_a_kernel_with_maps(
+    text: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(file(tmp_path, text)) == 3
+    assert capsys.readouterr().err == f"bpf-devirt: unsupported: {what}\n"
+
+
+def test_a_fault_in_an_object_names_the_source_line(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).resolve().parent.parent / "data" / "objects" / "global_data.o"
+    assert run(str(path)) == 1
+    assert capsys.readouterr().err.endswith("null pointer + 16 (./global_data.c:15)\n")
+
+
+@pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
         ("", [], "expected a program, found nothing"),
@@ -191,3 +212,43 @@ def test_step_limits_that_are_none(steps: str, capsys: pytest.CaptureFixture[str
         run("-", "--steps", steps)
     assert left.value.code == 2
     assert "expected a number of instructions" in capsys.readouterr().err or steps == "-1"
+
+
+MAPS = """
+.map counts hash 4 8 2
+*(u32 *)(r10 -4) = 7
+*(u64 *)(r10 -16) = 40
+r1 = map[counts]
+r2 = r10
+r2 += -4
+r3 = r10
+r3 += -16
+r4 = 0
+call map_update_elem
+r1 = map[counts]
+r2 = r10
+r2 += -4
+call map_lookup_elem
+if r0 == 0 goto out
+r1 = *(u64 *)(r0 +0)
+r1 += 2
+r0 = r1
+out:
+exit
+"""
+
+
+@pytest.mark.parametrize("release", ["5.10", "6.1", "newest"])
+def test_maps(release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file(tmp_path, MAPS), "--kernel", release) == 0
+    assert capsys.readouterr().out == "0x2a\n"
+
+
+def test_a_map_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file(tmp_path, MAPS.replace("hash 4 8 2", "hash 4 0 2"))) == 3
+    assert "map counts, which the kernel refuses to create (-EINVAL)" in capsys.readouterr().err
+
+
+def test_a_lookup_past_the_value_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file(tmp_path, MAPS.replace("*(u64 *)(r0 +0)", "*(u64 *)(r0 +4)"))) == 1
+    assert "out of bounds: offset 68 in element 0 of counts of 64 bytes" in capsys.readouterr().err
