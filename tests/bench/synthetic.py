@@ -13,23 +13,32 @@ MAPS = (("table", HASH, 8, 8, 1024), ("numbers", ARRAY, 4, 8, 1024))
 SITE = (Insn(0xBF, 2, 10), Insn(0x07, 2, imm=-8), Insn(0x18, 1, 1), Insn(0), Insn(0x85, imm=1))
 
 
+# No branch leaves a run of these, so that none lands inside of a site.
+FILLER = (
+    Insn(0x07, 6, imm=3),
+    Insn(0x67, 6, imm=1),
+    Insn(0xAF, 6, 7),
+    Insn(0x25, 6, off=1, imm=9),
+    Insn(0xB7, 7, imm=5),
+    Insn(0x57, 6, imm=0xFF),
+)
+
+
+def between(count: int) -> list[Insn]:
+    """`count` instructions of plain code."""
+    whole, rest = divmod(count, len(FILLER))
+    return [*FILLER * whole, *[FILLER[0]] * rest]
+
+
 def program(size: int, sites: int) -> tuple[list[Insn], dict[int, int]]:
     """`size` instructions with `sites` calls spread evenly; slots of map loads -> index of the map."""
     insns = [Insn(0xB7, 6), Insn(0x7B, 10, 6, -8), Insn(0xB7, 7)]
     loads: dict[int, int] = {}
-    filler = [
-        Insn(0x07, 6, imm=3),
-        Insn(0x67, 6, imm=1),
-        Insn(0xAF, 6, 7),
-        Insn(0x25, 6, off=1, imm=9),
-        Insn(0xB7, 7, imm=5),
-    ]
-    gap = (size - len(insns) - 2 - len(SITE) * sites) // max(sites, 1)
+    gap = max(0, size - len(insns) - 2 - len(SITE) * sites) // max(sites, 1)
     for index in range(sites):
         loads[len(insns) + 2] = index % len(MAPS)
-        insns += SITE
-        insns += (filler * (gap // len(filler) + 1))[:gap]
-    insns += (filler * (size // len(filler)))[: max(0, size - len(insns) - 2)]
+        insns += [*SITE, *between(gap)]
+    insns += between(max(0, size - len(insns) - 2))
     return [*insns, Insn(0xB7, 0), Insn(0x95)], loads
 
 
