@@ -30,6 +30,10 @@ INNER: Mapping[str, Prototype] = {
 """Functions that inlined lookups call and that are in no table."""
 
 
+INITIALISED = (".data", ".rodata", ".kconfig")
+"""Names of maps that do not begin with zeroes."""
+
+
 def zero_upper(value: int, ctype: CType) -> int:
     """What compilers for x86-64 leave above a narrow result most of the time: nothing."""
     return value
@@ -66,14 +70,19 @@ class MapsKernel:
     # the protocol
 
     def helper(self, number: int) -> Function | None:
-        return self._helpers.get(number)
+        """Raises `Unsupported` for a helper that the release has and the model has not."""
+        found = self._helpers.get(number)
+        if found is None and number in self.release.helper_ids.values():
+            raise Unsupported(f"what helper {number} of {self.release.name} does is not modelled")
+        return found
 
     def symbol(self, name: str) -> Function | None:
         found = self._symbols.get(name)
         if found is None:
             prototype = self._prototype(name)
-            if prototype is not None:
-                found = self._symbols[name] = self._direct(name, prototype)
+            if prototype is None:
+                raise Unsupported(f"what the kernel function {name} does is not modelled")
+            found = self._symbols[name] = self._direct(name, prototype)
         return found
 
     def address(self, program: Program, slot: int, load: Address) -> int | None:
@@ -83,6 +92,8 @@ class MapsKernel:
         made = self.map(program.maps[ref.map])
         if ref.offset is None:
             return made.address
+        if made.map.name.endswith(INITIALISED):
+            raise Unsupported(f"{made.map.name}, whose first values are not read from the object")
         if made.shape.type != "array" or made.shape.max_entries != 1 or ref.offset >= made.shape.value_size:
             raise Violation(f"the address of byte {ref.offset} of the only value of {made.map.name}")
         return made.address + ARRAY_VALUE + ref.offset
