@@ -5,7 +5,7 @@ Types are resolved by the extractor (widths are LP64's); C's conversions between
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,3 +226,14 @@ def steps_of(steps: tuple[Step, ...]) -> Iterator[Step]:
         if isinstance(step, Branch):
             yield from steps_of(step.then)
             yield from steps_of(step.otherwise)
+
+
+def nodes_of(node: object) -> Iterator[object]:
+    """All nodes in `node` (a node, a tuple of them, or None), itself included."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from nodes_of(item)
+    elif is_dataclass(node):
+        yield node
+        for field in fields(node):
+            yield from nodes_of(getattr(node, field.name))

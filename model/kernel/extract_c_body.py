@@ -5,8 +5,7 @@ A definition that two branches of the preprocessor have is taken from the first 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Mapping
 
 from model.kernel.c_body import (
     Assign,
@@ -22,6 +21,7 @@ from model.kernel.c_body import (
     Param,
     Step,
     Unreadable,
+    nodes_of,
     steps_of,
 )
 from model.kernel.c_layout import Structs
@@ -80,7 +80,7 @@ def read_bodies(
         for step in steps_of(body.steps or ()):
             if isinstance(step, Unreadable):
                 notes.add(body.file, step.line, f"{name}: a statement that is not understood: {step.text}")
-        calls = {node.function for node in _nodes(body.steps) if isinstance(node, Call)}
+        calls = {node.function for node in nodes_of(body.steps) if isinstance(node, Call)}
         wanted += [(call, body.file) for call in sorted(calls - set(MACROS))]
     return dict(sorted(found.items())), _offsets(tree, found.values(), look)
 
@@ -90,7 +90,7 @@ def _offsets(tree: Tree, bodies: Iterable[Body], look: Lookup) -> dict[str, int]
     layout: dict[str, int] = {}
     for body in bodies:
         structs = Structs(tree, look, (body.file,))
-        for node in _nodes(body.steps):
+        for node in nodes_of(body.steps):
             if isinstance(node, Member | Container):
                 key = f"struct {node.struct}.{node.member}"
                 try:
@@ -112,17 +112,6 @@ def _called(body: Iterable[Statement]) -> set[str]:
             case If(_, then, otherwise):
                 names |= _called(then) | _called(otherwise)
     return names
-
-
-def _nodes(node: object) -> Iterator[object]:
-    """All nodes in `node` (a node, a tuple of them, or None), itself included."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _nodes(item)
-    elif is_dataclass(node):
-        yield node
-        for field in fields(node):
-            yield from _nodes(getattr(node, field.name))
 
 
 def _body(tree: Tree, name: str, file: str, unknown: bool, look: Lookup) -> Body:

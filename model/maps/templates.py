@@ -35,10 +35,14 @@ COPIED = (
 )
 
 
-def template(world: World[W, B], map_type: str, release: str, origin: Parameters[W]) -> Parameters[W]:
-    """The template made of the map `origin`."""
+def copied(map_type: str, release: str) -> tuple[str, ...]:
+    """The members that the template of an inner map of the type has."""
     rows = [row for row in COPIED if map_type in row.types and applies(row.since, row.until, release)]
-    members = {*COMMON, *(name for row in rows for name in row.members)}
+    return (*COMMON, *(name for row in rows for name in row.members))
+
+
+def template(world: World[W, B], members: tuple[str, ...], origin: Parameters[W]) -> Parameters[W]:
+    """The template made of the map `origin`, of which it has the `copied` members."""
     words = [getattr(origin, name) if name in members else world.bits(bits_of(name)).const(0) for name in NAMES]
     return Parameters(*words)
 

@@ -15,7 +15,7 @@ from model.errors import Unsupported
 from model.kernel.abi import Abi
 from model.kernel.c_body import Body, Integer, Pointer, Struct, Type, Void
 from model.kernel.release import CType, Field, GenLookup, Prototype
-from model.maps.allocation import ARRAYS, NAMES, STRUCTS, Parameters, bits_of, parameters, rules
+from model.maps.allocation import ARRAYS, NAMES, STRUCTS, Parameters, Rule, bits_of, parameters
 from model.maps.templates import compared, let_in, template
 from model.memory import Outside
 from model.semantics.c import Runner
@@ -48,13 +48,15 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """The claim. `percpu` is what the JIT says of per-CPU instructions, `limit` the instructions that are too many
-    for a patch, `inner` the `map_meta_equal` of the type for the claim on inner maps, "" for the map itself.
+    """The claim. `allocation` has the rows that bound the map's parameters, `copied` the members that the template of
+    an inner map has. `percpu` is what the JIT says of per-CPU instructions, `limit` the instructions that are too
+    many for a patch, `inner` the `map_meta_equal` of the type for the claim on inner maps, "" for the map itself.
     `bounded` leaves maps of 2^31 entries or more out."""
 
-    release: str
     abi: Abi
     map_type: str
+    allocation: tuple[Rule, ...]
+    copied: tuple[str, ...]
     lookup: GenLookup
     operation: str
     bodies: tuple[Body, ...]
@@ -104,14 +106,14 @@ class Inline:
             return there, there
         origin = parameters(world, self.map_type, "template")
         self._allocated(world, origin)
-        seen = template(world, self.map_type, self.release, origin)
+        seen = template(world, self.copied, origin)
         there = let_in(world, self.inner, self.map_type, seen)
         self._allocated(world, there)
         return there, seen
 
     def _allocated(self, world: World[W, B], words: Parameters[W]) -> None:
-        for rule in rules(self.map_type, self.release):
-            world.assume(f"{rule.source}, {self.release}", rule.holds(world, words))
+        for rule in self.allocation:
+            world.assume(rule.source, rule.holds(world, words))
         if self.bounded:
             b = world.bits(bits_of("max_entries"))
             world.assume("the map has fewer than 2^31 entries", b.ult(words.max_entries, b.const(1 << 31)))

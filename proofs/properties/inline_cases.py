@@ -1,13 +1,14 @@
 """The Inline claims of a release: which types have one, and each type's claim from the release's rows."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from model.errors import Unsupported
 from model.kernel.abi import Abi
-from model.kernel.release import Release
-from model.maps.allocation import ARRAYS, TYPES
-from model.maps.templates import OUTER, compared
+from model.kernel.c_body import Body, Call, Container, Member, nodes_of
+from model.kernel.release import Emit, GenLookup, If, Offset, Release
+from model.maps.allocation import ARRAYS, TYPES, rules
+from model.maps.templates import OUTER, compared, copied
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
 from proofs.properties.inline import DEAD, REACH, Dead, IndexMask, Inline
@@ -48,19 +49,54 @@ def inline_claim(release: Release, abi: Abi, map_type: str, inner: bool = False)
     _pointers_only(release)
     if inner and (map_type in OUTER or map_type not in release.meta_equal):
         raise Unsupported(f"{map_type} can be no inner map")
+    bodies = _reached(release, operation)
     return Inline(
-        release=release.name,
         abi=abi,
         map_type=map_type,
-        lookup=lookup,
+        allocation=tuple(rules(map_type, release.name)),
+        copied=copied(map_type, release.name) if inner else (),
+        lookup=_placeless(lookup),
         operation=operation,
-        bodies=tuple(release.bodies[name] for name in sorted(release.bodies)),
-        layout=tuple(sorted(release.layout.items())),
+        bodies=tuple(replace(body, line=0) for body in bodies),
+        layout=_layout(release, lookup, bodies),
         percpu=abi.name in release.percpu_insn,
         limit=release.insn_buf,
         inner=release.meta_equal[map_type] if inner else "",
         dead=DEADS.get(map_type, ()),
     )
+
+
+def _placeless(node: Any) -> Any:
+    """The map_gen_lookup without places, so that releases with the same text have the same claim."""
+    match node:
+        case Emit(macro, arguments, _):
+            return Emit(macro, arguments, 0)
+        case If(condition, then, otherwise):
+            return If(condition, _placeless(then), _placeless(otherwise))
+        case tuple():
+            return tuple(_placeless(item) for item in node)
+        case GenLookup(function, body, _, _):
+            return GenLookup(function, _placeless(body), "", 0)
+    return node
+
+
+def _reached(release: Release, operation: str) -> list[Body]:
+    """The operation and what it calls, as far as it was read."""
+    found: dict[str, Body] = {}
+    wanted = [operation]
+    while wanted:
+        name = wanted.pop()
+        if name in release.bodies and name not in found:
+            found[name] = release.bodies[name]
+            wanted += [node.function for node in nodes_of(found[name].steps) if isinstance(node, Call)]
+    return [found[name] for name in sorted(found)]
+
+
+def _layout(release: Release, lookup: GenLookup, bodies: list[Body]) -> tuple[tuple[str, int], ...]:
+    """The offsets that the two sides ask for, where they are known without a build."""
+    nodes = [*nodes_of(lookup.body), *(node for body in bodies for node in nodes_of(body.steps))]
+    asked = {f"struct {n.struct}.{n.member}" for n in nodes if isinstance(n, Offset | Member | Container)}
+    return tuple(sorted((key, value) for key, value in release.layout.items() if key in asked))
 
 
 def _pointers_only(release: Release) -> None:
@@ -127,7 +163,7 @@ def map_obligations(
 
 def origin(release: Release, claim: Inline) -> str:
     body = release.bodies[claim.operation]
-    lookup = claim.lookup
+    lookup = release.gen_lookup[claim.lookup.function]
     return (
         f"{release.version}: operation {body.function} {body.file}:{body.line}, "
         f"inlined by {lookup.function} {lookup.file}:{lookup.line}"
