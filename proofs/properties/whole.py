@@ -1,0 +1,270 @@
+"""Whole(before, after): both programs run over symbols from one state, all paths to a bound, end in one state.
+
+The second way beside composition: it knows neither facts nor decisions nor sequences, only what instructions and calls
+mean. From the entry, and from each callback with any arguments, every path is followed by `model.semantics.step`; the
+ends of the program after are joined and held against each end of the program before. Memory is `model.memory.Outside`:
+equal where the same stores made it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal
+
+from model.bits import B, W
+from model.errors import Unsupported
+from model.isa.insn import Insn
+from model.isa.opcodes import Imm64
+from model.kernel.abi import Abi
+from model.kernel.release import Release
+from model.machine.layout import Reloc
+from model.memory import Outside
+from model.program import Form, MapRef, Program, SymbolRef
+from model.semantics import frames
+from model.semantics.c_macros import this_cpu_address
+from model.semantics.c_state import offset_of
+from model.semantics.frames import Unreadable
+from model.semantics.load_store import Packet
+from model.semantics.operation import Address
+from model.semantics.step import ENDED, State, step
+from model.world import World
+from proofs.pair_run import SYMBOLS, WIDTHS
+from proofs.properties.tracked import Tracked, Truth, Word
+from proofs.properties.whole_calls import MAP, Calls
+
+MAX_STEPS = 4_000
+"""Instructions on all paths of one function, its callees included."""
+MAX_PATHS = 64
+PARTS = ("ends", "r0", "memory", "kernel", "callbacks")
+REGISTER = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One program. `relocs` as in `model.rewrite.patch.Patched`; `symbols` names helpers by their functions."""
+
+    name: Literal["before", "after"]
+    program: Program
+    relocs: Mapping[int, Reloc]
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The claim; the programs' maps have one numbering. `layout` has the offsets that the build of `after` decided.
+
+    `functions` has, for each function whose behaviour counts, its name and where it starts on both sides; the first is
+    the entry, the others are callbacks. Two claims are one only if they are one object.
+    """
+
+    release: Release
+    abi: Abi
+    before: Side
+    after: Side
+    layout: Mapping[str, int]
+    functions: tuple[tuple[str, int, int], ...]
+
+    def __call__(self, world: World[W, B]) -> Mapping[str, B]:
+        tracked = Tracked(world)
+        parts: dict[str, B] = {}
+        for index, (name, start, other) in enumerate(self.functions):
+            arguments = (1,) if index == 0 else tuple(frames.ARGUMENTS)
+            one = Run(self, tracked, self.before, name, arguments).ends(start)
+            two = Run(self, tracked, self.after, name, arguments).ends(other)
+            for key, condition in _parts(tracked, name, one, two).items():
+                parts[key] = tracked.bits(REGISTER).condition(condition)
+            _show(tracked, name, one, two)
+        return parts
+
+    def reason(self, part: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class End(Generic[W, B]):
+    """A path that left the function: `label` tells its branches (T taken, N not)."""
+
+    label: str
+    guard: Truth[B]
+    r0: Word[W]
+    outside: Outside[Word[W], Truth[B]]
+
+
+@dataclass(slots=True)
+class Run(Generic[W, B]):
+    """One function on one side, from unknown arguments."""
+
+    claim: Whole
+    world: Tracked[W, B]
+    side: Side
+    function: str
+    arguments: Sequence[int]
+
+    def ends(self, start: int) -> list[End[W, B]]:
+        """Every path's end. Raises `Unsupported` beyond the bounds."""
+        world, b = self.world, self.world.bits(REGISTER)
+        calls = self._calls()
+        registers: list[Any] = [None] * frames.REGISTERS
+        for number in self.arguments:
+            registers[number] = world.fresh(f"{self.function}: r{number}", REGISTER)
+        registers[frames.FRAME_POINTER] = self.frame(0)
+        memory: Any = Outside(world, *(world.fresh(name, 64) for name in ("memory", "kernel", "callbacks")))
+        pending: list[tuple[str, Any]] = [("", State(tuple(registers), memory, start, b.true()))]
+        found: list[End[W, B]] = []
+        for _ in range(MAX_STEPS):
+            if not pending:
+                return found
+            label, state = pending.pop()
+            if state.slot == ENDED:
+                if state.registers[0] is None:
+                    raise Unsupported("a path that ends without a result")
+                found.append(End(label or "-", state.guard, state.registers[0], state.memory))
+                continue
+            successors = self._step(state, calls)
+            forked = len(successors) > 1
+            for way, successor in zip("TN", successors, strict=False):
+                if successor.guard.known is not False:
+                    pending.append((label + way if forked else label, successor))
+            if len(pending) + len(found) > MAX_PATHS:
+                raise Unsupported(f"a run over symbols with more than {MAX_PATHS} paths")
+        raise Unsupported(f"a run over symbols of more than {MAX_STEPS} instructions")
+
+    def _calls(self) -> "Calls[W, B]":
+        claim = self.claim
+        layout = {**claim.release.layout, **claim.layout}
+        side = f"{self.function}, {self.side.name}"
+        return Calls(self.world, claim.release, claim.abi, self.side.program.maps, layout, side)
+
+    def _step(self, state: Any, calls: "Calls[W, B]") -> list[Any]:
+        program = self.side.program
+        if not 0 <= state.slot < len(program.insns):
+            raise Unsupported("a path that leaves the program")
+        insn = program.insns[state.slot]
+        high = program.insns[state.slot + 1].imm if insn.opcode == 0x18 else 0
+
+        def call(before: Any, made: Insn, imm: Any) -> Any:
+            return self._call(before, calls)
+
+        try:
+            around: Any = _Around(self, state.slot)
+            b = self.world.bits(REGISTER)
+            return list(step(b, state, insn, self._immediate(state.slot, insn), call, high=high, around=around))
+        except Unreadable as wrong:
+            raise Unsupported(f"{self.side.name}, at {state.slot}: {wrong}") from None
+
+    def _immediate(self, slot: int, insn: Insn) -> Word[W]:
+        """The immediate, 32 bits; offsets that no build has decided are unknown, and the same for all who ask."""
+        reloc = self.side.relocs.get(slot)
+        if reloc is None or reloc.kind == "call":
+            return self.world.bits(32).const(insn.imm)
+        if reloc.kind != "offset":
+            raise Unsupported(f"an instruction with a displacement that is not known: {reloc.symbol}")
+        b = self.world.bits(REGISTER)
+        total = b.const(insn.imm)
+        for term in reloc.symbol.split(" + "):
+            struct, _, member = term.removeprefix("struct ").partition(".")
+            if not member:
+                raise Unsupported(f"an instruction with {term} of a map in it")
+            layout = {**self.claim.release.layout, **self.claim.layout}
+            total = b.add(total, offset_of(self.world, layout, struct, member))
+        return b.extract(total, 31, 0)
+
+    def _call(self, state: Any, calls: "Calls[W, B]") -> Any:
+        """A call of a helper, an operation or a function that an inlined lookup calls."""
+        release, program = self.claim.release, self.side.program
+        ref = program.refs.get(state.slot)
+        helper = symbol = ""
+        if isinstance(ref, SymbolRef):
+            symbol = ref.name
+            by_function = {row.function: name for name, row in release.helpers.items()}
+            helper = by_function.get(symbol, SYMBOLS.get(symbol, symbol.removeprefix("bpf_")))
+        elif program.form is Form.OBJECT:
+            number = program.insns[state.slot].imm
+            helper = next((name for name, id_ in release.helper_ids.items() if id_ == number), "")
+        registers = [
+            self.world.fresh(f"{self.side.name}: r{i} at {state.slot}", REGISTER) if word is None else word
+            for i, word in enumerate(state.registers[1:6], 1)
+        ]
+        if helper in release.helpers:
+            done = calls.helper(helper, registers, state.memory, state.guard)
+        elif helper in WIDTHS:
+            done = calls.number(helper, WIDTHS[helper], state.memory)
+        elif symbol:
+            done = calls.direct(symbol, registers, state.memory, state.guard)
+        else:
+            raise Unsupported(f"a call of {helper or 'a function without a name'} in a run over symbols")
+        after = frames.scratch(state.registers)
+        after[0] = done.register
+        return replace(state, registers=tuple(after), memory=done.outside, slot=state.slot + 1)
+
+    def frame(self, depth: int) -> Word[W]:
+        return self.world.fresh(f"{self.function}: frame {depth}", REGISTER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around(Generic[W, B]):
+    """`model.semantics.step.Surroundings` of the instruction at `slot`."""
+
+    run: Run[W, B]
+    slot: int
+    order: Literal["little", "big"] = "little"
+
+    def frame(self, depth: int) -> Word[W]:
+        return self.run.frame(depth)
+
+    def packet(self) -> Packet[Word[W]]:
+        raise Unsupported("a packet load in a run over symbols")
+
+    def this_cpu(self, pointer: Word[W]) -> Word[W]:
+        return this_cpu_address(self.run.world, pointer)
+
+    def may_goto(self, state: Any) -> Truth[B]:
+        raise Unsupported("may_goto in a run over symbols")
+
+    def address(self, load: Address) -> Word[W]:
+        """A map by its number, a function by its place among the program's: the same on both sides."""
+        world, program = self.run.world, self.run.side.program
+        ref = program.refs.get(self.slot)
+        if isinstance(ref, MapRef):
+            if ref.offset is None:
+                return world.fresh(f"{MAP}{ref.map}", REGISTER)
+            base = world.fresh(f"value of map {ref.map}", REGISTER)
+            return world.bits(REGISTER).add(base, world.bits(REGISTER).const(ref.offset))
+        if load.kind is Imm64.FUNC:
+            target = self.slot + 1 + load.imm
+            for number, function in enumerate(program.subprograms):
+                if function.start == target:
+                    return world.fresh(f"&function {number}", REGISTER)
+        raise Unsupported("a 64-bit load of something that a run over symbols has no name for")
+
+
+def _parts(
+    world: Tracked[W, B], name: str, before: Sequence[End[W, B]], after: Sequence[End[W, B]]
+) -> dict[str, Truth[B]]:
+    """For each path before: where it is taken, a path after is, and ends in the same state."""
+    b = world.bits(REGISTER)
+    r0, memory, kernel, callbacks = after[-1].r0, *_names(after[-1])
+    for end in after[-2::-1]:
+        r0 = b.ite(end.guard, end.r0, r0)
+        memory, kernel, callbacks = (
+            b.ite(end.guard, one, other) for one, other in zip(_names(end), (memory, kernel, callbacks), strict=True)
+        )
+    some = b.disj(*(end.guard for end in after))
+    parts: dict[str, Truth[B]] = {}
+    for end in before:
+        equal = [some, b.eq(end.r0, r0)]
+        equal += [b.eq(one, other) for one, other in zip(_names(end), (memory, kernel, callbacks), strict=True)]
+        for part, condition in zip(PARTS, equal, strict=True):
+            parts[f"{name}/{end.label}/{part}"] = b.disj(b.negate(end.guard), condition)
+    return parts
+
+
+def _names(end: End[W, B]) -> tuple[Word[W], Word[W], Word[W]]:
+    return end.outside.memory, end.outside.kernel, end.outside.callbacks
+
+
+def _show(world: Tracked[W, B], name: str, before: Sequence[End[W, B]], after: Sequence[End[W, B]]) -> None:
+    b = world.bits(REGISTER)
+    for side, ends in (("before", before), ("after", after)):
+        r0 = ends[-1].r0
+        for end in ends[-2::-1]:
+            r0 = b.ite(end.guard, end.r0, r0)
+        world.show(f"{side}: r0 of {name}", REGISTER, r0)
