@@ -9,11 +9,14 @@ import argparse
 from time import perf_counter
 
 from model.errors import InputError
+from proofs.check_claims import FAMILIES
+from proofs.check_claims import check as check_claims
 from proofs.check_release import check as check_release
 from proofs.commands.inputs import add_selection
 from proofs.commands.options import abi, add_kernel, kernel, positive_seconds
+from proofs.obligation import Verdict
 from proofs.outcome import Exit, status
-from proofs.report.text import console, release_report
+from proofs.report.text import claims_report, console, release_report
 from proofs.solver import DEFAULT_TIMEOUT, Solver
 
 SUMMARY = "check a kernel release, or programs in files"
@@ -33,6 +36,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel(parser)
     parser.add_argument(
         "--match", metavar="GLOB", help="only obligations whose name, or a path that it begins with, fits GLOB"
+    )
+    parser.add_argument(
+        "--claim",
+        choices=("dispatch", *FAMILIES, "all"),
+        default="dispatch",
+        help="which claims of the release (default: dispatch)",
     )
     parser.add_argument("--verbose", action="store_true", help="each obligation with the solver's time in ms")
     parser.add_argument(
@@ -59,10 +68,23 @@ def run(options: argparse.Namespace) -> int:
     if given:
         raise InputError(f"--{given[0].replace('_', '-')}", "", "expected a FILE to check with it")
     release, chosen = kernel(options.kernel), abi(options.arch)
-    started = perf_counter()
-    cells = list(check_release(release, chosen, Solver(options.timeout), options.match))
-    verdicts = [cell.verdict for cell in cells if cell.verdict is not None]
+    solver, out = Solver(options.timeout), console()
+    verdicts: list[Verdict] = []
+    for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):
+        started = perf_counter()
+        if family == "dispatch":
+            cells = list(check_release(release, chosen, solver, options.match))
+            found = [cell.verdict for cell in cells if cell.verdict is not None]
+            if found:
+                seconds = perf_counter() - started
+                release_report(out, release, chosen, cells, verbose=options.verbose, seconds=seconds)
+        else:
+            groups = list(check_claims(family, release, chosen, solver, options.match))
+            found = [group.verdict for group in groups]
+            if found:
+                seconds = perf_counter() - started
+                claims_report(out, release, chosen, family, groups, verbose=options.verbose, seconds=seconds)
+        verdicts += found
     if not verdicts:
         raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
-    release_report(console(), release, chosen, cells, verbose=options.verbose, seconds=perf_counter() - started)
     return Exit(status(verdicts))

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from model.kernel.abi import Abi
 from model.kernel.release import Release
+from proofs.check_claims import Group
 from proofs.check_release import Cell
 from proofs.obligation import Claim, Refuted, Shown
 from proofs.outcome import why, word
@@ -124,6 +125,22 @@ def release_report(
     out.print(matrix(cells))
     out.print(f"{NOT_ACCEPTED} not accepted by the verifier", markup=False)
     results = [result for cell in cells for result in cell.results]
+    _results(out, results, verbose=verbose)
+    for cell in cells:
+        if cell.verdict is not None and why(cell.verdict):
+            line = f"{word(cell.verdict)} {cell.row.map_type}/{cell.row.helper}: {why(cell.verdict)}"
+            out.print(line, markup=False, soft_wrap=True)
+    out.print()
+    claims = sum(cell.verdict is not None for cell in cells)
+    out.print(
+        f"{claims} claims in {len(results)} obligations: {counts(cells)} ({seconds:.1f} s)",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _results(out: Console, results: Sequence[Result], *, verbose: bool) -> None:
+    """Every obligation with its time (verbose), then each refutation, those of one formula together."""
     if verbose:
         out.print()
         for result in results:
@@ -134,14 +151,30 @@ def release_report(
         out.print("\n".join(refutation(same[0])), markup=False, soft_wrap=True)
         for other in same[1:]:
             out.print(f"  also refuted, same values: {other.obligation.name}", markup=False, soft_wrap=True)
-    for cell in cells:
-        if cell.verdict is not None and why(cell.verdict):
-            line = f"{word(cell.verdict)} {cell.row.map_type}/{cell.row.helper}: {why(cell.verdict)}"
-            out.print(line, markup=False, soft_wrap=True)
+
+
+def claims_report(
+    out: Console, release: Release, abi: Abi, family: str, groups: Sequence[Group], *, verbose: bool, seconds: float
+) -> None:
+    """One line a claim, refutations, open ones, the count."""
+    out.print(f"{family.capitalize()} claims of Linux {release.version} ({release.name}), {abi.name}", markup=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for column in ("claim", "verdict", "obligations"):
+        table.add_column(column, no_wrap=True)
+    for group in groups:
+        text = word(group.verdict)
+        table.add_row(group.name, Text(text, style=STYLES[text]), str(len(group.results)))
+    out.print(table)
+    results = [result for group in groups for result in group.results]
+    _results(out, results, verbose=verbose)
+    for group in groups:
+        if why(group.verdict):
+            out.print(f"{word(group.verdict)} {group.name}: {why(group.verdict)}", markup=False, soft_wrap=True)
+    tally = Counter(word(group.verdict) for group in groups)
+    counted = ", ".join(f"{tally[name]} {name}" for name in STYLES)
     out.print()
-    claims = sum(cell.verdict is not None for cell in cells)
     out.print(
-        f"{claims} claims in {len(results)} obligations: {counts(cells)} ({seconds:.1f} s)",
+        f"{len(groups)} claims in {len(results)} obligations: {counted} ({seconds:.1f} s)",
         markup=False,
         soft_wrap=True,
     )

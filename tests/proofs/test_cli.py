@@ -248,3 +248,12 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         check=False,
     )
     assert "Traceback" not in done.stderr
+
+
+def test_inline_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "check", "--claim", "inline", "--match", "inline/*/hash/*")
+    assert status == 0
+    assert re.search(r"^inline/7\.3/hash/map_lookup_elem +proved ", out, re.MULTILINE)
+    status, out, _ = run(capsys, "check", "--claim", "inline", "--kernel", "6.12", "--match", "inline/*/array_of_maps/*")
+    assert status == 1  # the bounds test compares 64 bits with a sign-extended max_entries
+    assert "map->max_entries = 0x80000000" in out

@@ -1,0 +1,52 @@
+"""The claims of a release beside Dispatch, family by family."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from model.errors import Unsupported
+from model.kernel.abi import Abi
+from model.kernel.release import Release
+from proofs.check_release import matches
+from proofs.obligation import NoRule, Obligation, Verdict
+from proofs.outcome import worst
+from proofs.properties.inline_cases import inline_obligations, inline_types
+from proofs.solver import Result, Solver
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One claim with its parts' results; `hole` where the model has no rule for it."""
+
+    name: str
+    results: tuple[Result, ...]
+    hole: NoRule | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.hole or worst(result.verdict for result in self.results)
+
+
+Build = Callable[[], list[Obligation]]
+
+
+def _inline(release: Release, abi: Abi) -> Iterator[tuple[str, Build]]:
+    for map_type in inline_types(release):
+        name = f"inline/{release.name}/{map_type}/map_lookup_elem"
+        yield name, partial(inline_obligations, release, abi, map_type)
+
+
+FAMILIES: Mapping[str, Callable[[Release, Abi], Iterator[tuple[str, Build]]]] = {"inline": _inline}
+
+
+def check(family: str, release: Release, abi: Abi, solver: Solver, pattern: str | None = None) -> Iterator[Group]:
+    """Every claim of the family that fits `pattern`, in the release's order."""
+    for name, build in FAMILIES[family](release, abi):
+        try:
+            asked = [obligation for obligation in build() if matches(obligation.name, pattern)]
+        except Unsupported as hole:
+            if matches(name, pattern):
+                yield Group(name, (), NoRule(str(hole)))
+            continue
+        if asked:
+            yield Group(name, tuple(solver.decide_all(asked)))
