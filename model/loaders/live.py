@@ -111,7 +111,8 @@ def why_not() -> str | None:
         return f"no bpf(2) known for {platform.machine()}"
     try:
         with Live() as live:
-            live.run(live.load((Insn(0xB7), Insn(0x95))), data=bytes(64))
+            live.load((Insn(0xB7), Insn(0x95)), ProgramType.SYSCALL)
+            live.run(live.load((Insn(0xB7), Insn(0x95)), ProgramType.SCHED_CLS), data=bytes(64))
     except Refused as refused:
         return f"bpf(2) is not permitted here: {str(refused).splitlines()[0]}"
     except OSError as error:
