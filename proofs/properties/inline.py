@@ -32,7 +32,7 @@ WHOLE = ("callee_saved", "memory", "kernel", "callbacks")
 REACH = "reach/"
 DEAD = "dead/"
 # Values that a counterexample should have, best first: those at the edge of the type, and small ones.
-SMALL = {"value_size": (1,), "map_flags": (0,), "bypass_spec_v1": (1,), "key_size": (1,)}
+SMALL = {"value_size": (1, 17), "map_flags": (0,), "bypass_spec_v1": (1,), "key_size": (1,)}
 ENTRIES = (1 << 31, 1, 2)
 KEYS = (1 << 31, 0, 1)
 VARIABLES = {"map": "bpf_map", "array": "bpf_array"}  # C variables of the map_gen_lookup functions -> their structures
