@@ -10,6 +10,7 @@ from model.kernel.release import Release
 from proofs.check_release import matches
 from proofs.obligation import NoRule, Obligation, Verdict
 from proofs.outcome import worst
+from proofs.properties.callback_cases import callback_obligations, callback_types
 from proofs.properties.inline_cases import inline_obligations, inline_types
 from proofs.solver import Result, Solver
 
@@ -36,7 +37,18 @@ def _inline(release: Release, abi: Abi) -> Iterator[tuple[str, Build]]:
         yield name, partial(inline_obligations, release, abi, map_type)
 
 
-FAMILIES: Mapping[str, Callable[[Release, Abi], Iterator[tuple[str, Build]]]] = {"inline": _inline}
+def _callback(release: Release, abi: Abi) -> Iterator[tuple[str, Build]]:
+    """Walks of any length, then those of fewer than 2^31 callbacks; the ABI has no part in them."""
+    for map_type in callback_types(release):
+        name = f"callback/{release.name}/{map_type}"
+        yield name, partial(callback_obligations, release, map_type)
+        yield f"{name}/bounded", partial(callback_obligations, release, map_type, bounded=True)
+
+
+FAMILIES: Mapping[str, Callable[[Release, Abi], Iterator[tuple[str, Build]]]] = {
+    "inline": _inline,
+    "callback": _callback,
+}
 
 
 def check(family: str, release: Release, abi: Abi, solver: Solver, pattern: str | None = None) -> Iterator[Group]:

@@ -2,9 +2,11 @@
 
 from typing import Literal
 
+from model.bits import B, W
 from model.errors import Unsupported
 from model.kernel.release import CType, Release
-from model.maps.allocation import rules
+from model.maps.allocation import HASHES, Parameters, Rule, rules
+from model.world import World
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
 from proofs.properties.callback import INT, REACH, U32, Callback, Loop
@@ -18,6 +20,19 @@ LOOPS: dict[str, tuple[Literal["array", "hash", "rhash"], CType, CType]] = {
     "bpf_each_rhash_elem": ("rhash", INT, INT),
 }
 KEYS = {"hash": "struct htab_elem.key", "rhash": "struct rhtab_elem.data"}
+BUCKET = 16
+"""sizeof(struct bucket), at least: a pointer and a lock, aligned as the pointer."""
+
+
+def _buckets(world: World[W, B], m: Parameters[W]) -> B:
+    """n_buckets = roundup_pow_of_two(max_entries) <= U32_MAX / sizeof(struct bucket): max_entries is 2^27 at most."""
+    b = world.bits(32)
+    most = ((1 << 32) - 1) // BUCKET
+    return b.ule(m.max_entries, b.const(1 << (most.bit_length() - 1)))
+
+
+BUCKETS = Rule(HASHES - {"rhash"}, "htab_map_alloc, kernel/bpf/hashtab.c", _buckets)
+"""Read in 5.10, 6.1, 6.12 and 7.3; without it, an `int` num_elems would not be wide enough."""
 PERCPU = frozenset({"percpu_array", "percpu_hash", "lru_percpu_hash"})
 
 
@@ -40,7 +55,7 @@ def callback_claim(release: Release, map_type: str, *, bounded: bool = False) ->
     result = function.prototype.result
     loop = Loop(kind, CType("", result.bits, result.signed), counter, index)
     key = 0 if kind == "array" else release.layout[KEYS[kind]]
-    allocation = tuple(rules(map_type, release.name))
+    allocation = (*rules(map_type, release.name), *([BUCKETS] if map_type in BUCKETS.types else []))
     return Callback(map_type, loop, allocation, map_type in PERCPU, key, bounded)
 
 
