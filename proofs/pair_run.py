@@ -12,7 +12,7 @@ from model.machine.machine import Machine, Step
 from model.machine.map_objects import Made, per_cpu
 from model.machine.maps_kernel import INNER, MapsKernel
 from model.machine.outcome import Fault, Limit, Outcome, Violation
-from model.machine.regions import CONTEXT_BASE, Region, Regions
+from model.machine.regions import CODE_BASE, CONTEXT_BASE, Region, Regions
 from model.maps.state import ARRAY_VALUE
 from model.program import Map, MapRef, Program
 from model.semantics.operation import Address
@@ -276,7 +276,7 @@ def parting(before: Sequence[Moment], after: Sequence[Moment], moved: Sequence[i
         here = one.slot, two.slot
         single = moved[one.slot + 1] == two.slot + 1
         for register, (mine, other) in enumerate(zip(one.registers[:10], two.registers, strict=False)):
-            if mine is None or other is None or mine == other:
+            if mine is None or other is None or mine == other or _moved(mine, moved) == other:
                 continue
             pair = mine, other
             if register not in one.changed | two.changed:
@@ -285,3 +285,9 @@ def parting(before: Sequence[Moment], after: Sequence[Moment], moved: Sequence[i
                 return Parting(*here, register, pair)
         last = here
     return None
+
+
+def _moved(word: int, moved: Sequence[int]) -> int:
+    """A word that is the address of one of the program's own instructions, where that went."""
+    slot, rest = divmod(word - CODE_BASE, 8)
+    return CODE_BASE + 8 * moved[slot] if not rest and 0 <= slot < len(moved) else word

@@ -118,11 +118,10 @@ class Run(Generic[W, B]):
                     raise Unsupported("a path that ends without a result")
                 found.append(End(label or "-", state.guard, state.registers[0], state.memory))
                 continue
-            successors = self._step(state, calls)
-            forked = len(successors) > 1
-            for way, successor in zip("TN", successors, strict=False):
-                if successor.guard.known is not False:
-                    pending.append((label + way if forked else label, successor))
+            ways = zip("TN", self._step(state, calls), strict=False)
+            possible = [(way, successor) for way, successor in ways if successor.guard.known is not False]
+            forked = len(possible) > 1
+            pending += [(label + way if forked else label, successor) for way, successor in possible]
             if len(pending) + len(found) > MAX_PATHS:
                 raise Unsupported(f"a run over symbols with more than {MAX_PATHS} paths")
         raise Unsupported(f"a run over symbols of more than {MAX_STEPS} instructions")

@@ -53,10 +53,7 @@ class Calls(Generic[W, B]):
         ops = outside.load(at_ops, 8)
         at_slot = b.add(ops, self.world.fresh(f"offsetof(struct bpf_map_ops, {row.slot})", REGISTER))
         target = outside.load(at_slot, 8)
-        left = self._elsewhere(side, handed)
-        for callee in callees:
-            here = b.eq(target, address_of(self.world, callee.symbol))
-            left = choose(b, here, self._body(callee, handed, outside, guard, side, values[0]), left)
+        left = self._reached(target, callees, handed, outside, guard, side, values[0])
         r0 = left.register
         for converted in (declared.result, row.result_cast):
             if converted is not None and converted.bits:
@@ -126,6 +123,27 @@ class Calls(Generic[W, B]):
             else:
                 handed.append(self.world.fresh(junk, REGISTER))
         return handed
+
+    def _reached(
+        self,
+        target: Word[W],
+        callees: Sequence[Callee],
+        handed: Registers[W],
+        outside: "Outside[Word[W], Truth[B]]",
+        guard: Truth[B],
+        side: str,
+        pointer: Word[W],
+    ) -> Any:
+        """A call through the address `target`: of whichever of `callees` is there, or of code that is not known."""
+        b = self.world.bits(REGISTER)
+        here = [(b.eq(target, address_of(self.world, callee.symbol)), callee) for callee in callees]
+        sure = [callee for condition, callee in here if condition.known]
+        if sure:  # the others have other addresses
+            return self._body(sure[0], handed, outside, guard, side, pointer)
+        left = self._elsewhere(side, handed)
+        for condition, callee in here:
+            left = choose(b, condition, self._body(callee, handed, outside, guard, side, pointer), left)
+        return left
 
     def _elsewhere(self, side: str, registers: Registers[W]) -> Any:
         words = [self.world.fresh(f"{side}: unknown code: {what}", 64) for what in ("r0", "memory", "kernel", "calls")]
