@@ -157,7 +157,7 @@ class Live:
 
     def _element(self, command: Command, fd: int, key: bytes, value: bytes, flags: int) -> tuple[int, bytes]:
         held, out = _buffer(key), _buffer(value)
-        attributes = struct.pack("=I4xQQQ", fd, _address(held) if key else 0, _address(out), flags)
+        attributes = struct.pack("=I4xQQQ", fd, _address(held) if key else 0, _address(out) if value else 0, flags)
         result, _ = _bpf(command, attributes)
         return result, out.raw[: len(value)]
 

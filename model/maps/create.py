@@ -4,6 +4,7 @@ conditions that proofs assume).
 Not checked: permissions, NUMA nodes, access flags, and memory that a machine may lack.
 """
 
+from model.maps.allocation import applies
 from model.maps.errors import E2BIG, EINVAL
 from model.maps.state import (
     BPF_F_INNER_MAP,
@@ -21,6 +22,8 @@ KMALLOC_MAX = 4 << 20
 """KMALLOC_MAX_SIZE of x86-64 with pages of 4 KiB."""
 PERCPU_UNIT = 32 << 10
 """PCPU_MIN_UNIT_SIZE (include/linux/percpu.h)."""
+MOST_BUCKETS = 1 << 27
+"""The largest power of two that is at most U32_MAX / sizeof(struct bucket), which has 16 bytes (htab_map_alloc)."""
 _ARRAYS = frozenset({"array", "percpu_array", "array_of_maps", "prog_array"})
 _HASHES = frozenset({"hash", "percpu_hash", "lru_hash", "lru_percpu_hash", "hash_of_maps", "rhash"})
 _U32 = (1 << 32) - 1
@@ -74,14 +77,18 @@ def _hash(shape: Shape) -> int:
         return E2BIG
     if shape.type in PERCPU and round_up(shape.value_size) > PERCPU_UNIT:
         return E2BIG
-    return E2BIG if shape.max_entries > 1 << 31 else 0
+    return E2BIG if shape.max_entries > (1 << 31 if shape.type == "rhash" else MOST_BUCKETS) else 0
 
 
 def _queue(shape: Shape) -> int:
-    """queue_stack_map_alloc_check (kernel/bpf/queue_stack_maps.c, 6.12)."""
+    """queue_stack_map_alloc_check (kernel/bpf/queue_stack_maps.c).
+
+    The bound on all values together is in the 6.12 and 7.3 read, not in 5.10 and 6.1, nor in a running 6.18.44.
+    """
     if not shape.max_entries or shape.key_size or not shape.value_size:
         return EINVAL
-    return E2BIG if shape.value_size > KMALLOC_MAX or shape.max_entries >= _U32 // shape.value_size else 0
+    bounded = applies("6.12", "", shape.release)
+    return E2BIG if shape.value_size > KMALLOC_MAX or (bounded and shape.max_entries >= _U32 // shape.value_size) else 0
 
 
 def _trie(shape: Shape) -> int:

@@ -7,14 +7,20 @@ BPF_F_ZERO_SEED here, so that the order of buckets, and bloom filters' false pos
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_programs import on_kernel, on_model, program, release, results, rewritten, visits
-from map_sequences import ROWS, Row, cases, few
+from map_sequences import ROWS, ZERO_SEED, Row, cases, few
 
-from model.loaders.live import Live, why_not
+from model.loaders.live import Live, Refused, why_not
+from model.machine.maps_kernel import MapsKernel
+from model.machine.regions import Regions
+from model.maps.create import refusal
+from model.maps.state import Shape
+from model.program import Map
 
 pytestmark = pytest.mark.live
 MODELLED = "running"
@@ -56,3 +62,59 @@ def test_operations(row: Row, data: st.DataObject) -> None:
         )
         assert visits(case, model) == visits(case, kernel)
         assert model == kernel
+
+
+CREATED = [
+    *(("array", 4, 4, 1, 0), ("array", 8, 4, 1, 0), ("array", 4, 0, 1, 0), ("array", 4, 4, 0, 0)),
+    *(("array", 4, 1 << 31, 1, 0), ("percpu_array", 4, 32769, 1, 0), ("percpu_array", 4, 8, 1, 1 << 12)),
+    *(("hash", 0, 4, 1, 0), ("hash", 4, 4 << 20, 1, 0), ("hash", 4, 4, 1, 2), ("hash", 4, 4, (1 << 27) + 1, 1)),
+    *(("percpu_hash", 4, 32768, 1, 1), ("percpu_hash", 4, 32769, 1, 1), ("lru_hash", 4, 4, 1, 1)),
+    *(("queue", 4, 4, 1, 0), ("queue", 0, 0, 1, 0), ("stack", 0, 4, 7, 0)),
+    *(("lpm_trie", 8, 4, 1, 0), ("lpm_trie", 4, 4, 1, 1), ("lpm_trie", 261, 4, 1, 1), ("lpm_trie", 260, 4, 1, 1)),
+    *(
+        ("bloom_filter", 4, 4, 1, 0),
+        ("bloom_filter", 0, 4, 1, 0),
+        ("prog_array", 4, 8, 1, 0),
+        ("prog_array", 4, 4, 1, 0),
+    ),
+]
+
+
+@pytest.mark.parametrize("row", CREATED, ids=lambda row: "-".join(map(str, row)))
+def test_creation(row: tuple[str, int, int, int, int]) -> None:
+    kind, key_size, value_size, most, flags = row
+    errno = 0
+    with Live() as live:
+        try:
+            live.create_map(release(MODELLED).map_types[kind].number, key_size, value_size, most, flags=flags)
+        except Refused as refused:
+            errno = refused.number
+    assert refusal(Shape(kind, key_size, value_size, most, flags, "6.12")) == errno
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_lru_hash(seed: int) -> None:
+    """More elements than one look takes, so the place where the next one begins matters. By system calls on one CPU."""
+    random = Random(seed)
+    map_ = Map("m", "lru_hash", 4, 4, 400, ZERO_SEED)
+    memory = Regions()
+    kernel = MapsKernel(memory, release(MODELLED), cpus=possible_cpus(), cpu=min(os.sched_getaffinity(0)))
+    made = kernel.map(map_)
+    key, value = memory.place("key", bytes(4)), memory.place("value", bytes(4))
+    found: list[tuple[int, int]] = []
+    with Live() as live:
+        fd = live.create_map(release(MODELLED).map_types["lru_hash"].number, 4, 4, 400, flags=ZERO_SEED)
+        for step in range(1500):
+            word = random.choice((random.randrange(120), random.randrange(700))).to_bytes(4, "little")
+            flags = random.choice((0, 0, 0, 0, 1, 2))
+            key.data[:] = word
+            if step % 11 == 10:
+                found.append((live.delete(fd, word), kernel.operate(made, "htab_lru_map_delete_elem", key.base)))
+                continue
+            arguments = (key.base, value.base, flags)
+            found.append(
+                (live.update(fd, word, bytes(4), flags), kernel.operate(made, "htab_lru_map_update_elem", *arguments))
+            )
+        there = live.keys(fd, 4)
+    assert [real for real, _ in found] == [modelled for _, modelled in found]
+    assert sorted(there) == sorted(entry.key.to_bytes(4, "little") for entry in made.state.table.entries)
