@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from model.errors import InputError, Unsupported
 from proofs.outcome import Exit
 
-COMMANDS = ("check", "rewrite", "run", "list", "cfg", "extract", "mutants")
+COMMANDS = ("check", "equiv", "rewrite", "run", "list", "cfg", "extract", "mutants")
 DESCRIPTION = """\
 Checks the claim of the Linux BPF verifier's devirtualization of map helper calls: the program after the
 rewrite means what the program before meant, and no indirect dispatch is left that could have been direct.

@@ -27,6 +27,7 @@ examples:
   python -m proofs check --kernel 6.12 prog.bpf.o        an object, as Linux 6.12 would rewrite it
   bpftool prog dump xlated id 7 > p.txt; bpftool map show -j > m.json
   python -m proofs check --maps m.json p.txt             a program as the kernel runs it
+  python -m proofs check --kernel 6.1 --reproduce out/   programs that show each refutation
   python -m proofs check --assume 142:r4=array part.txt  a fragment whose map in r4 is not shown
 """
 
@@ -50,6 +51,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_seconds,
         default=DEFAULT_TIMEOUT,
         help=f"the solver's limit for one obligation (default: {DEFAULT_TIMEOUT:g})",
+    )
+    parser.add_argument(
+        "--reproduce", metavar="DIR", help="write programs that show each refuted Dispatch claim on a real kernel"
     )
     files = parser.add_argument_group("with FILE")
     add_selection(files)
@@ -87,4 +91,9 @@ def run(options: argparse.Namespace) -> int:
         verdicts += found
     if not verdicts:
         raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
+    if options.reproduce is not None:
+        from proofs.reproduce import cases, write
+
+        made = cases((result for cell in cells for result in cell.results), release)
+        write(options.reproduce, made, release, console())
     return Exit(status(verdicts))

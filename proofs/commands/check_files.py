@@ -15,6 +15,8 @@ from proofs.commands.options import abi, kernel
 from proofs.outcome import Exit, status
 from proofs.report.program_text import Tally, file_head, program_report, summary
 from proofs.report.text import console
+from proofs.reproduce import of_sites, write
+from proofs.site import Site
 from proofs.solver import Solver
 
 
@@ -28,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     programs = [(found, list(selected(found, options))) for found in objects]
     given = [(found, p, assumptions(options.assume, p, release)) for found, some in programs for p in some]
     interrupted = False
+    sites: list[Site] = []
     shown: Object | None = None
     with _progress(len(given), out.is_terminal) as advance:
         for found, program, assumed in given:
@@ -41,7 +44,10 @@ def run(options: argparse.Namespace) -> int:
                 shown = found
             program_report(out, checked, verbose=options.verbose)
             tally.add(found.file, checked)
+            sites += checked.sites
             advance()
+    if options.reproduce is not None:
+        write(options.reproduce, of_sites(sites, release), release, out)
     summary(out, tally, interrupted=interrupted, programs=len(given))
     return 130 if interrupted else Exit(status(tally.verdicts))
 

@@ -84,5 +84,5 @@ def run(options: argparse.Namespace) -> int:
     if options.reproduce is not None:
         from proofs.reproduce import of_sites, write
 
-        write(options.reproduce, of_sites(sites, release, chosen), release, out)
+        write(options.reproduce, of_sites(sites, release), release, out)
     return Exit(status(verdicts))
