@@ -15,7 +15,7 @@ from model.machine.kernel import FUNCTIONS, Function, Running
 from model.machine.map_objects import BITS, Made, MapObjects, per_cpu
 from model.machine.outcome import Violation
 from model.machine.regions import Region, Regions
-from model.maps.errors import EINVAL
+from model.maps.errors import E2BIG, EINVAL
 from model.maps.for_each import WALKS, Visit, Walk, flags_refused, going_on
 from model.maps.operations import fits, operation
 from model.maps.state import ARRAY_VALUE
@@ -119,12 +119,28 @@ class MapsKernel:
         site = self.objects.site(made)
         return BITS.signed(self.objects.apply(made, operation(name)(site, made.state, *arguments)))
 
-    def put_inner(self, outer: Made, index: int, inner: Made) -> None:
-        """An inner map put into an array of maps, as the system call does it (fd_array_map_update_elem)."""
-        address = outer.address + ARRAY_VALUE + 8 * index
-        region = self.memory.find(address, 8)
-        at = address - region.base
-        region.data[at : at + 8] = inner.address.to_bytes(8, self.memory.order)
+    def put_inner(self, outer: Made, key: bytes, inner: Made) -> int:
+        """An inner map put into a map of maps, as the system call does it: 0, or -errno.
+
+        (fd_array_map_update_elem, fd_htab_map_update_elem: the value is the map's address. Whether the outer map's
+        template lets it in is not asked.)
+        """
+        pointer = inner.address.to_bytes(8, self.memory.order)
+        if outer.shape.type == "array_of_maps":
+            index = int.from_bytes(key, self.memory.order)
+            if index >= outer.shape.max_entries:
+                return -E2BIG
+            region = self.memory.find(outer.address + ARRAY_VALUE + 8 * index, 8)
+            at = outer.address + ARRAY_VALUE + 8 * index - region.base
+            region.data[at : at + 8] = pointer
+            return 0
+        held, value = (
+            self.memory.place(f"argument of the update of {outer.map.name}", data) for data in (key, pointer)
+        )
+        result = self.operate(outer, "htab_map_update_elem", held.base, value.base, 0)
+        for region in (held, value):
+            self.memory.remove(region)
+        return result
 
     # helpers
 

@@ -150,9 +150,9 @@ def filled(site: Site[W, B], number: int, key: W, value: W) -> tuple[Write[W], .
     """
     shape, b = site.shape, site.bits
     put = Write(site.offset(site.element(number), site.place.key), shape.key_size, key)
-    value_word = site.read(value, shape.value_size)
+    value_word = site.read(value, shape.copied)
     if not shape.percpu:
-        return put, Write(value_address(site, number), shape.value_size, value_word)
+        return put, Write(value_address(site, number), shape.copied, value_word)
     pointer = site.offset(site.place.percpu, number * site.place.percpu_stride)
     zero = b.at(8 * shape.value_size).const(0)
     areas = [Write(site.per_cpu(pointer, b.const(cpu)), shape.value_size, zero) for cpu in range(site.cpus)]

@@ -53,6 +53,11 @@ class Shape:
         return POINTER if self.percpu or self.type in ("array_of_maps", "prog_array") else round_up(self.value_size)
 
     @property
+    def copied(self) -> int:
+        """Bytes that an update copies: of a hash of maps the pointer (fd_htab_map_needs_adjust), else value_size."""
+        return POINTER if self.type == "hash_of_maps" else self.value_size
+
+    @property
     def index_mask(self) -> int:
         """(1 << fls_long(max_entries - 1)) - 1 (`array_map_alloc`)."""
         return (1 << (self.max_entries - 1 & 0xFFFFFFFF).bit_length()) - 1

@@ -65,8 +65,9 @@ exit
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_lookup_in_a_looked_up_map(after: bool) -> None:
-    before = program(INNER.format(kind="array_of_maps"))
+@pytest.mark.parametrize("kind", ["array_of_maps", "hash_of_maps"])
+def test_a_lookup_in_a_looked_up_map(kind: str, after: bool) -> None:
+    before = program(INNER.format(kind=kind))
     made = rewritten(before) if after else before
     assert len(made.insns) > len(before.insns) or not after
     memory = Regions()
@@ -74,19 +75,20 @@ def test_a_lookup_in_a_looked_up_map(after: bool) -> None:
     machine = Machine(kernel, memory)
     assert value(machine.run(made)) == 77
     inner, outer = (kernel.map(map_) for map_ in before.maps)
-    kernel.put_inner(outer, 1, inner)
+    assert kernel.put_inner(outer, b"\1\0\0\0", inner) == 0
     assert value(machine.run(made)) == 0
     key, word = memory.place("key", b"\1\0\0\0"), memory.place("value", bytes(range(8)))
     assert kernel.operate(inner, "array_map_update_elem", key.base, word.base, 0) == 0
     assert value(machine.run(made)) == 0x0706050403020100
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_a_hash_of_maps_is_empty_at_first(after: bool) -> None:
-    before = program(INNER.format(kind="hash_of_maps"))
-    memory = Regions()
-    machine = Machine(MapsKernel(memory, release("6.12")), memory)
-    assert value(machine.run(rewritten(before) if after else before)) == 77
+def test_maps_of_maps_that_are_full() -> None:
+    made = program(INNER.format(kind="array_of_maps")), program(INNER.format(kind="hash_of_maps"))
+    for found in made:
+        kernel = MapsKernel(Regions(), release("6.12"))
+        inner, outer = (kernel.map(map_) for map_ in found.maps)
+        results = [kernel.put_inner(outer, bytes([number, 0, 0, 0]), inner) for number in range(4)]
+        assert results == [0, 0, 0, -7]
 
 
 DELETE = ".map m hash 4 8 2\n*(u32 *)(r10 -4) = 9\nr1 = map[m]\nr2 = r10\nr2 += -4\ncall map_delete_elem\nexit"

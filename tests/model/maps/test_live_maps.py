@@ -17,7 +17,9 @@ from map_sequences import ROWS, ZERO_SEED, Row, cases, few
 
 from model.loaders import assembly
 from model.loaders.live import Live, ProgramType, Refused, why_not
+from model.machine.machine import Machine
 from model.machine.maps_kernel import MapsKernel
+from model.machine.outcome import Returned
 from model.machine.regions import Regions
 from model.maps.create import refusal
 from model.maps.state import Shape
@@ -90,6 +92,61 @@ def test_creation(row: tuple[str, int, int, int, int]) -> None:
         except Refused as refused:
             errno = refused.number
     assert refusal(Shape(kind, key_size, value_size, most, flags, "6.12")) == errno
+
+
+NESTED = """
+.map inner {inner} 4 8 2
+.map outer {outer} 4 4 3 inner=inner
+*(u32 *)(r10 -4) = {key}
+r1 = map[outer]
+r2 = r10
+r2 += -4
+call map_lookup_elem
+if r0 == 0 goto none
+r1 = r0
+*(u32 *)(r10 -4) = 1
+r2 = r10
+r2 += -4
+call map_lookup_elem
+if r0 == 0 goto empty
+r0 = *(u32 *)(r0 +0)
+exit
+none:
+r0 = 77
+exit
+empty:
+r0 = 78
+exit
+"""
+
+
+@pytest.mark.parametrize("key", [0, 1, 3])
+@pytest.mark.parametrize("inner", ["array", "hash"])
+@pytest.mark.parametrize("outer", ["array_of_maps", "hash_of_maps"])
+def test_maps_in_maps(outer: str, inner: str, key: int) -> None:
+    made = assembly.load(
+        NESTED.format(outer=outer, inner=inner, key=key), "nested", release(MODELLED).helper_ids
+    ).programs[0]
+    results = []
+    for side in (made, rewritten(made, MODELLED)):
+        memory = Regions()
+        kernel = MapsKernel(memory, release(MODELLED))
+        low, high = (kernel.map(map_) for map_ in side.maps)
+        held, value = memory.place("key", b"\1\0\0\0"), memory.place("value", b"\x2a" + bytes(7))
+        kernel.operate(
+            low, "array_map_update_elem" if inner == "array" else "htab_map_update_elem", held.base, value.base, 0
+        )
+        assert kernel.put_inner(high, b"\1\0\0\0", low) == 0
+        results.append(Machine(kernel, memory).run(side, 0))
+    numbers = release(MODELLED).map_types
+    with Live() as live:
+        template = live.create_map(numbers[inner].number, 4, 8, 2)
+        fds = [template, live.create_map(numbers[outer].number, 4, 4, 3, inner=template)]
+        assert live.update(fds[0], b"\1\0\0\0", b"\x2a" + bytes(7)) == 0
+        assert live.update(fds[1], b"\1\0\0\0", template.to_bytes(4, "little")) == 0
+        real = live.run(live.load(loaded(made, fds), ProgramType.SCHED_CLS), data=bytes(64)).result
+    assert [outcome.value if isinstance(outcome, Returned) else outcome for outcome in results] == [real, real]
+    assert real == (42 if key == 1 else 77)
 
 
 LOOK = """

@@ -156,7 +156,7 @@ def test_maps_in_arrays_of_maps() -> None:
     outer = Table(Map("outer", "array_of_maps", 4, 4, 2, 0, inner=inner))
     assert outer.find("array_of_map_lookup_elem", le(1)) == 0
     made = outer.kernel.map(inner)
-    outer.kernel.put_inner(outer.made, 1, made)
+    outer.kernel.put_inner(outer.made, le(1), made)
     assert outer.find("array_of_map_lookup_elem", le(1)) == made.address
     assert outer.find("array_of_map_lookup_elem", le(2)) == 0
 
