@@ -5,18 +5,19 @@ What is tried comes from the programs: the keys that they ask their maps for, th
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 
 from model.errors import Unsupported
 from model.kernel.abi import Abi, Extension
 from model.kernel.release import Release
 from model.program import Map, Program
-from proofs.pair_run import End, Entry, Input, Parting, differ, parting, run, used_maps
+from proofs.pair_run import CONTEXT, End, Entry, Input, Parting, differ, parting, run, used_maps
 
 SEED = 1
 RANDOM_TRIES = 120
 SHRINKS = 400
+NUMBERS, FIELDS = 48, 6
 FILL = 64
 """Elements that are put into a map at most, to have it full."""
 
@@ -94,14 +95,16 @@ def _inputs(pair: Pair) -> Iterator[Input]:
     if pair.abi.result is Extension.NOBODY:
         kinds.append(replace(base, ones=True))  # after all others: compilers leave zeros more often
     keys = list(dict.fromkeys(before.keys + after.keys))
-    numbers = _numbers(pair.before)
+    numbers, fields = _numbers(pair.before), _fields(pair.before)
     for kind in kinds:
         yield kind
         for entries in _entries(pair.before.maps, keys):
             yield replace(kind, entries=entries)
+    for (at, size), number in product(fields, numbers):
+        yield replace(base, context=_put(base.context, at, size, number))
     draw = Random(SEED)
     for _ in range(RANDOM_TRIES):
-        given = _random(pair, draw, keys, numbers, draw.choice(kinds))
+        given = _random(pair, draw, keys, numbers, fields, draw.choice(kinds))
         yield given
         try:
             keys = list(dict.fromkeys([*keys, *run(pair.before, pair.maps, pair.release, pair.abi, given).keys]))[:32]
@@ -110,12 +113,27 @@ def _inputs(pair: Pair) -> Iterator[Input]:
 
 
 def _numbers(program: Program) -> list[int]:
-    """What the program compares with and moves, and neighbours: where its branches turn."""
-    found = {0, 1, 2, 3, (1 << 32) - 1, (1 << 64) - 1}
-    for insn in program.insns:
-        if insn.opcode & 7 in (4, 5, 6, 7) and insn.opcode != 0x85:
-            found |= {(insn.imm + step) & ((1 << 64) - 1) for step in (-1, 0, 1)}
-    return sorted(found)[:64]
+    """What the program compares with and moves, its maps' sizes, and neighbours: where its branches turn."""
+    known = [insn.imm for insn in program.insns if insn.opcode & 7 in (4, 5, 6, 7) and insn.opcode != 0x85]
+    known += [program.maps[number].max_entries or 0 for number in used_maps(program)]
+    near = {number + step for number in known for step in (-1, 0, 1)}
+    edges = {0, 1, -1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1}
+    return sorted({number & ((1 << 64) - 1) for number in near | edges})[:NUMBERS]
+
+
+def _fields(program: Program) -> list[tuple[int, int]]:
+    """Offset and size of what the program may load of its context: loads through any register but the stack's."""
+    sizes = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
+    found = {
+        (insn.off, sizes[insn.opcode & 0x18])
+        for insn in program.insns
+        if insn.opcode & 7 == 1 and insn.src != 10 and 0 <= insn.off <= CONTEXT - 8
+    }
+    return sorted(found)[:FIELDS]
+
+
+def _put(data: bytes, at: int, size: int, number: int) -> bytes:
+    return data[:at] + (number & ((1 << 8 * size) - 1)).to_bytes(size, "little") + data[at + size :]
 
 
 def _value(one: Map, number: int) -> bytes:
@@ -154,16 +172,22 @@ def _others(maps: Sequence[Map], number: int, most: int) -> Iterator[Entry]:
             yield entry
 
 
-def _random(pair: Pair, draw: Random, keys: Sequence[tuple[int, bytes]], numbers: Sequence[int], kind: Input) -> Input:
-    context = bytearray(len(kind.context))
-    for _ in range(draw.randrange(6)):
-        size = draw.choice((1, 2, 4, 8))
-        at = size * draw.randrange(len(context) // size // 4)
-        context[at : at + size] = (draw.choice(numbers) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+def _random(
+    pair: Pair,
+    draw: Random,
+    keys: Sequence[tuple[int, bytes]],
+    numbers: Sequence[int],
+    fields: Sequence[tuple[int, int]],
+    kind: Input,
+) -> Input:
+    context = kind.context
+    for at, size in fields:
+        if draw.random() < 0.5:
+            context = _put(context, at, size, draw.choice(numbers))
     chosen = [key for key in keys if draw.random() < 0.5]
     entries = [entry for entry in (_entry(pair.before.maps, number, key) for number, key in chosen) if entry]
     drawn = tuple(draw.choice(numbers) for _ in range(draw.randrange(4)))
-    return replace(kind, context=bytes(context), entries=tuple(entries), numbers=drawn)
+    return replace(kind, context=context, entries=tuple(entries), numbers=drawn)
 
 
 def _shrunk(pair: Pair, given: Input) -> Input:

@@ -114,9 +114,8 @@ class Run(Generic[W, B]):
                 return found
             label, state = pending.pop()
             if state.slot == ENDED:
-                if state.registers[0] is None:
-                    raise Unsupported("a path that ends without a result")
-                found.append(End(label or "-", state.guard, state.registers[0], state.memory))
+                r0 = self._anything(0, ENDED) if state.registers[0] is None else state.registers[0]
+                found.append(End(label or "-", state.guard, r0, state.memory))
                 continue
             ways = zip("TN", self._step(state, calls), strict=False)
             possible = [(way, successor) for way, successor in ways if successor.guard.known is not False]
@@ -142,12 +141,20 @@ class Run(Generic[W, B]):
         def call(before: Any, made: Insn, imm: Any) -> Any:
             return self._call(before, calls)
 
-        try:
-            around: Any = _Around(self, state.slot)
-            b = self.world.bits(REGISTER)
-            return list(step(b, state, insn, self._immediate(state.slot, insn), call, high=high, around=around))
-        except Unreadable as wrong:
-            raise Unsupported(f"{self.side.name}, at {state.slot}: {wrong}") from None
+        b, around = self.world.bits(REGISTER), _Around(self, state.slot)
+        while True:
+            try:
+                return list(step(b, state, insn, self._immediate(state.slot, insn), call, high=high, around=around))
+            except Unreadable as empty:
+                registers = list(state.registers)
+                registers[empty.register] = self._anything(empty.register, state.slot)
+                state = replace(state, registers=tuple(registers))
+
+    def _anything(self, register: int, slot: int) -> Word[W]:
+        """What a register that holds nothing may give: no verifier lets a program read it, so it may be anything."""
+        return self.world.fresh(
+            f"{self.function}, {self.side.name}: r{register} at {slot}, which holds nothing", REGISTER
+        )
 
     def _immediate(self, slot: int, insn: Insn) -> Word[W]:
         """The immediate, 32 bits; offsets that no build has decided are unknown, and the same for all who ask."""
@@ -179,8 +186,7 @@ class Run(Generic[W, B]):
             number = program.insns[state.slot].imm
             helper = next((name for name, id_ in release.helper_ids.items() if id_ == number), "")
         registers = [
-            self.world.fresh(f"{self.side.name}: r{i} at {state.slot}", REGISTER) if word is None else word
-            for i, word in enumerate(state.registers[1:6], 1)
+            self._anything(i, state.slot) if word is None else word for i, word in enumerate(state.registers[1:6], 1)
         ]
         if helper in release.helpers:
             done = calls.helper(helper, registers, state.memory, state.guard)
