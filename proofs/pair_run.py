@@ -199,12 +199,12 @@ def _tracer(machine: Machine, moments: list[Moment]) -> Callable[[Step], None]:
 
 
 def _made(kernel: MapsKernel, map_: Map) -> Made:
-    """The map; a map of maps has a map of its template at index 0."""
-    made = kernel.map(map_)
-    if map_.inner is not None and map_.type == "array_of_maps":
-        kernel.put_inner(made, 0, kernel.map(map_.inner))
-    elif map_.type in ("hash_of_maps", "prog_array"):
+    """The map; a map of maps has a map of its template under the key 0."""
+    if map_.type == "prog_array":
         raise Unsupported(f"a run with a map of type {map_.type}")
+    made = kernel.map(map_)
+    if map_.inner is not None:
+        kernel.put_inner(made, bytes(made.shape.key_size), kernel.map(map_.inner))
     return made
 
 
