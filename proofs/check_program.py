@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from model.errors import Unsupported
-from model.facts import Assumption, SiteFact, analyse
+from model.facts import Assumption, Facts, SiteFact, analyse
+from model.kernel.data import load_release
 from model.kernel.release import Release
 from model.program import Form, Line, Program
 from model.rewrite.config import Config
@@ -19,6 +20,9 @@ from proofs.outcome import worst
 from proofs.properties import patching
 from proofs.properties.direct import Direct, direct
 from proofs.site import Leftover, Residual, Site, leftover
+
+CALL = 0x85
+POISONED = 195896080  # 0xbad2310, libbpf's mark of a call whose relocation failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
             still = range(len(program.insns) + 1)
             graph = direct(program, facts, claims.release, claims.symbols, sites, still)
             return Checked(program, sites, {}, graph)
+        refuse_unknown_helpers(program, facts, claims)
         done = rewrite(program, facts, claims.release, config)
         lines = lines_of(program, facts.sites)
         sites = tuple(_site(done, facts.sites[d.slot], d, claims, lines.get(d.slot)) for d in done.decisions)
@@ -67,6 +72,35 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
         return Checked(program, sites, moves, graph, "", done)
     except Unsupported as hole:
         return Checked(program, (), {}, None, str(hole))
+
+
+def refuse_unknown_helpers(program: Program, facts: Facts, claims: Claims) -> None:
+    """Raises `Unsupported` for a reachable call of a helper that the release does not have, or whose body was not read.
+
+    In dead code such calls are harmless: CO-RE poisons calls there with an id that no kernel has.
+    """
+    ids = set(claims.release.helper_ids.values())
+    lost = {row.helper for row in claims.release.rewrites} - claims.release.helpers.keys()
+    unread = {claims.release.helper_ids[name] for name in lost if name in claims.release.helper_ids}
+    for slot, insn in enumerate(program.insns):
+        if insn.opcode != CALL or insn.src != 0 or not facts.reached[slot]:
+            continue
+        at = program.base + slot
+        if insn.imm == POISONED:
+            raise Unsupported(f"the call at {at} is poisoned by an unresolved CO-RE relocation and can be reached")
+        if insn.imm not in ids:
+            release = claims.release.name
+            raise Unsupported(
+                f"release {release} has no helper {_named(insn.imm)} (call at {at}): it refuses the program"
+            )
+        if insn.imm in unread:
+            raise Unsupported(f"the body of the helper that is called at {at} was not read from the release's source")
+
+
+def _named(helper: int) -> str:
+    """A helper's number, with the name that the newest release gives it."""
+    names = {number: name for name, number in load_release("newest").helper_ids.items()}
+    return f"{helper} (bpf_{names[helper]})" if helper in names else str(helper)
 
 
 def lines_of(program: Program, slots: Iterable[int]) -> dict[int, Line]:

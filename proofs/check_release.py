@@ -60,6 +60,10 @@ def release_obligations(release: Release, abi: Abi, row: Row) -> list[Obligation
 def check(release: Release, abi: Abi, solver: Solver, pattern: str | None = None) -> Iterator[Cell]:
     """Every cell of the table map type × helper, in the release's order; only obligations that fit `pattern`."""
     for row in rows(release):
+        if row.pair is Pair.UNREAD:
+            wanted = matches(prefix(release, abi, row), pattern)
+            yield Cell(row, hole=NoRule(row.reason) if wanted else None)
+            continue
         if row.pair is not Pair.CLAIMED:
             yield Cell(row)
             continue

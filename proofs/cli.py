@@ -46,6 +46,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     )
     text = f"bpf-devirt {product_version()}"
     top.add_argument("--version", action="version", version=text)
+    top.set_defaults(usage=top.error)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name in names:
         module = import_module(f"proofs.commands.{name}")
@@ -58,7 +59,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
         )
         command.add_argument("--version", action="version", version=text)
         module.arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, usage=command.error)
     return top
 
 
@@ -70,7 +71,9 @@ def collect_rarely() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     top = parser(given[:1] if given and given[0] in COMMANDS else COMMANDS)
-    chosen = top.parse_args(given)
+    chosen, rest = top.parse_known_args(given)
+    if rest:
+        chosen.usage(f"unrecognized arguments: {' '.join(rest)}")
     if chosen.command is None:
         top.print_help(sys.stderr)
         return Exit.BAD_INPUT

@@ -58,12 +58,12 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One instruction that was run: its slot, the registers behind it (None: nothing to be read), those it changed.
-
-    What the kernel does in a call shows in the registers of the next moment.
+    """One instruction that was run: its slot, r0 before it, the registers behind it (None: nothing to be read), those
+    that it changed. What the kernel does in a call shows in the next moment.
     """
 
     slot: int
+    r0: int | None
     registers: tuple[int | None, ...]
     changed: frozenset[int]
 
@@ -89,6 +89,7 @@ class Kernel:
     used: Mapping[int, int]  # a map's address -> its number
     calls: int = 0
     keys: list[tuple[int, bytes]] = field(default_factory=list)
+    result: int | None = None  # of the last call, until it is taken
 
     def helper(self, number: int) -> Function | None:
         names = {id_: name for name, id_ in self.maps.release.helper_ids.items()}
@@ -124,7 +125,8 @@ class Kernel:
         def body(machine: Running, arguments: tuple[int, ...]) -> int:
             self.calls += 1
             drawn = self.numbers[self.calls - 1] if self.calls <= len(self.numbers) else 0
-            return drawn & ((1 << width) - 1)
+            self.result = drawn & ((1 << width) - 1)
+            return self.result
 
         return body
 
@@ -152,7 +154,8 @@ class Kernel:
                     key = None  # a callback's address, or what the function itself will complain of
                 if key is not None and key not in self.keys:
                     self.keys.append(key)
-            return found.body(machine, arguments)
+            self.result = found.body(machine, arguments)
+            return self.result
 
         return replace(found, body=body)
 
@@ -176,7 +179,7 @@ def run(program: Program, maps: Sequence[int], release: Release, abi: Abi, given
     machine = Machine(around, memory, limit=STEPS)
     moments: list[Moment] = []
     if trace:
-        machine.trace = _tracer(machine, moments)
+        machine.trace = _tracer(machine, around, moments)
     outcome = machine.run(program, CONTEXT_BASE)
     contents = {number: _contents(kernel, one) for number, one in made.items()}
     return End(outcome, contents, bytes(context.data), tuple(around.keys), around.calls, tuple(moments))
@@ -190,10 +193,13 @@ def _ones(value: int, ctype: CType) -> int:
     return value | (ALL_ONES << ctype.bits & ALL_ONES)
 
 
-def _tracer(machine: Machine, moments: list[Moment]) -> Callable[[Step], None]:
+def _tracer(machine: Machine, around: Kernel, moments: list[Moment]) -> Callable[[Step], None]:
     def note(step: Step) -> None:
         registers = machine._frames[-1].registers  # a step tells only what changed
-        moments.append(Moment(step.slot, tuple(registers), frozenset(step.changed)))
+        r0 = moments[-1].registers[0] if moments else None
+        if around.result is not None:
+            r0, around.result = around.result & ALL_ONES, None
+        moments.append(Moment(step.slot, r0, tuple(registers), frozenset(step.changed)))
 
     return note
 
@@ -273,6 +279,8 @@ def parting(before: Sequence[Moment], after: Sequence[Moment], moved: Sequence[i
     for one, (slot, two) in zip(before, arrivals, strict=False):
         if one.slot != slot:
             return None if last is None else Parting(*last, None, (one.slot, two.slot))
+        if last is not None and one.r0 is not None and two.r0 is not None and one.r0 != two.r0:
+            return Parting(*last, 0, (one.r0, two.r0))
         here = one.slot, two.slot
         single = moved[one.slot + 1] == two.slot + 1
         for register, (mine, other) in enumerate(zip(one.registers[:10], two.registers, strict=False)):

@@ -98,7 +98,9 @@ def _read(
 
 def _body(code: Code, function: str, parameters: list[str], look: Lookup) -> tuple[str, tuple[int, ...], CType | None]:
     """Slot, indexes of the parameters handed over, cast: of `return [(cast)] map->ops->slot(…)` behind WARN_ON only."""
-    outer = next(code.find("compound_statement"))
+    outer = next(code.find("compound_statement"), None)
+    if outer is None:
+        raise Unread(f"{function}: a body that is no block of statements")
     for statement in outer.children[:-1]:
         if statement.type != "expression_statement" or not statement.text.startswith("WARN_ON"):
             raise Unread(f"{function} {LONGER}: {statement.text}")

@@ -36,6 +36,8 @@ def run(options: argparse.Namespace) -> int:
         print(text, end="")
     else:
         write_whole(options.output, text)
+        rows = f"{len(release.map_types)} map types, {len(release.helpers)} helpers, {len(release.rewrites)} rewrites"
+        print(f"wrote {options.output}: Linux {release.version}, {rows}", file=sys.stderr)
     return 0
 
 

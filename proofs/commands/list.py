@@ -4,6 +4,7 @@ import argparse
 
 from rich.table import Table
 
+from model.errors import InputError
 from model.kernel.abi import ABIS
 from model.kernel.data import available, load_release
 from proofs.report.text import console
@@ -29,14 +30,15 @@ KINDS = ("releases", "archs", "types", "helpers", "claims")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kinds", metavar="KIND", nargs="*", help=f"of {', '.join(KINDS)} (default: all)", choices=[[], *KINDS]
-    )
+    parser.add_argument("kinds", metavar="KIND", nargs="*", help=f"of {', '.join(KINDS)} (default: all)")
 
 
 def run(options: argparse.Namespace) -> int:
     out = console()
     kinds = options.kinds or KINDS
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InputError("list", kind[:80], f"expected of {', '.join(KINDS)}")
     for position, kind in enumerate(kinds):
         if position:
             out.print()

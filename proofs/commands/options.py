@@ -29,7 +29,15 @@ def kernel(text: str) -> Release:
     """The release that `--kernel` names. A path ("/" in it, or ending in .json) is a release file."""
     if "/" in text or text.endswith(".json"):
         return load_release_file(Path(text))
-    return load_release(text)
+    wanted = text.removeprefix("v")
+    if wanted in (*available(), "newest"):
+        return load_release(wanted)
+    by_version = {load_release(name).version: name for name in available()} if wanted.count(".") > 1 else {}
+    if wanted in by_version:
+        return load_release(by_version[wanted])
+    names = ", ".join(available())
+    wish = f"expected a release ({names}, newest), or a release file written by `extract` (./NAME.json)"
+    raise InputError("--kernel", text[:80], wish)
 
 
 def abi(text: str) -> Abi:

@@ -20,6 +20,7 @@ class Pair(Enum):
     NOT_ACCEPTED = "not accepted"  # the verifier refuses the call
     NOT_REWRITTEN = "not rewritten"  # accepted, but the release leaves the helper call
     NO_OPERATION = "no operation"  # accepted and rewritten, but the slot is NULL
+    UNREAD = "unread"  # rewritten, but the release's data lacks the helper, or what the verifier says of the pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,15 @@ class Row:
 
 def rows(release: Release) -> Iterator[Row]:
     """Every map type with every helper that dispatches through `map->ops`, in the release's order."""
+    lost = [row.helper for row in release.rewrites if row.helper not in release.helpers]
     for map_type in release.map_types.values():
+        for name in lost:
+            yield Row(map_type.name, name, Pair.UNREAD, f"the body of helper {name} was not read")
         for helper in release.helpers.values():
-            accepted = release.accepted[helper.name][map_type.name]
-            if not accepted.accepted:
+            accepted = release.accepted.get(helper.name, {}).get(map_type.name)
+            if accepted is None:
+                yield Row(map_type.name, helper.name, Pair.UNREAD, "whether the verifier accepts it was not read")
+            elif not accepted.accepted:
                 yield Row(map_type.name, helper.name, Pair.NOT_ACCEPTED, accepted.reason)
             elif release.rewrite(helper.name) is None:
                 reason = f"release {release.name} has no direct form for {helper.name}"

@@ -90,7 +90,10 @@ def _same_helper(pair: _Pair, slot: int, insn: Insn) -> Iterator[Fault]:
     now = pair.after.insns[at]
     named = pair.after.refs.get(at)
     if isinstance(named, SymbolRef) and slot not in pair.before.refs:
-        same = replace(now, imm=0) == replace(insn, imm=0) and pair.functions.get(insn.imm) == named.name
+        same = (
+            replace(now, imm=0) == replace(insn, imm=0)
+            and pair.functions.get(insn.imm, f"helper#{insn.imm}") == named.name
+        )
     else:
         same = now == insn
     if not same:

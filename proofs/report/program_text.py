@@ -10,11 +10,12 @@ from rich.text import Text
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.program import Object
+from proofs.cfg import Edge
 from proofs.check_program import Checked
 from proofs.obligation import Refuted, Verdict
 from proofs.outcome import why, word, worst
 from proofs.report.text import STYLES, clean, refutation
-from proofs.site import Residual, Site, described
+from proofs.site import Site, described
 
 LISTED = 40  # residual branches of one kind that are named one by one
 
@@ -33,7 +34,7 @@ class Tally:
         self.programs += 1
         self.verdicts += checked.verdicts()
         for site in checked.sites:
-            self.sites[site.helper, ", ".join(site.types) or "?", outcome(site)] += 1
+            self.sites[site.helper, ", ".join(sorted(site.types)) or "?", outcome(site)] += 1
 
 
 def outcome(site: Site) -> str:
@@ -54,9 +55,10 @@ def file_head(out: Console, found: Object, release: Release, abi: Abi) -> None:
 def program_report(out: Console, checked: Checked, *, verbose: bool) -> None:
     program = checked.program
     where = f" in {clean(program.section)}" if program.section else ""
-    size = f"{len(program.insns)} instructions"
+    size = plural(len(program.insns), "instruction")
+    count = plural(len(checked.sites), "map-helper call site")
     out.print(
-        f"\n{clean(program.name)}{where}: {size}, {len(checked.sites)} map-helper call sites",
+        f"\n{clean(program.name)}{where}: {size}, {count}",
         markup=False,
         soft_wrap=True,
     )
@@ -75,6 +77,10 @@ def program_report(out: Console, checked: Checked, *, verbose: bool) -> None:
         _obligations(out, checked)
 
 
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _sites(checked: Checked) -> Table:
     table = Table(box=None, pad_edge=False, show_header=True, padding=(0, 2, 0, 0))
     for column in ("  at", "helper", "map", "decision", "verdict"):
@@ -85,8 +91,12 @@ def _sites(checked: Checked) -> Table:
         if site.function and site.decision in ("direct", "inlined"):
             decided += f" {site.function}"
         verdict = word(site.verdict)
+        if site.decision == "stays" and site.leftover is not None and verdict == "proved":
+            verdict = site.leftover.kind.value  # the call is unchanged: what matters is why its dispatch is left
         at = f"  {checked.program.base + site.slot}"
-        table.add_row(at, site.helper, Text(clean(maps)), Text(clean(decided)), Text(verdict, style=STYLES[verdict]))
+        table.add_row(
+            at, site.helper, Text(clean(maps)), Text(clean(decided)), Text(verdict, style=STYLES.get(verdict, ""))
+        )
     return table
 
 
@@ -116,6 +126,7 @@ def _open_ends(out: Console, checked: Checked, site: Site) -> None:
 
 def _patching(out: Console, checked: Checked) -> None:
     if not checked.patching:
+        out.print("  Patching: nothing to compare (the input is as the kernel runs it)", markup=False)
         return
     verdict = worst(checked.patching.values())
     out.print(f"  Patching: {word(verdict)}", markup=False)
@@ -129,15 +140,16 @@ def _direct(out: Console, checked: Checked) -> None:
     direct = checked.direct
     if direct is None:
         return
-    kinds = Counter(site.leftover.kind for site in direct.residual if site.leftover is not None)
-    residual = ", ".join(f"{kinds[kind]} {kind.value}" for kind in Residual if kinds[kind])
+    kinds = Counter(outcome(site) for site in direct.residual)
+    residual = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     text = f"  Direct: {word(direct.verdict)}"
     text += f"; residual dispatches: {residual}" if residual else "; no residual dispatch"
     if why(direct.verdict):
         text += f" ({why(direct.verdict)})"
     out.print(clean(text), markup=False, soft_wrap=True)
     for other in direct.others[:LISTED]:
-        line = f"    residual {other.edge.value}: {other.source} -> {other.target} (indirect, inside the callee)"
+        where = " in the callee" if other.edge is Edge.CALLBACK else ""
+        line = f"    residual indirect branch{where} ({other.edge.value}): {other.source} -> {other.target}"
         out.print(clean(line), markup=False, soft_wrap=True)
     if len(direct.others) > LISTED:
         out.print(f"    … and {len(direct.others) - LISTED} more", markup=False)
@@ -178,7 +190,6 @@ def summary(out: Console, tally: Tally, *, interrupted: bool, programs: int) -> 
     verdicts = Counter(word(verdict) for verdict in tally.verdicts)
     counted = ", ".join(f"{verdicts[name]} {name}" for name in ("proved", "refuted", "unknown", "unsupported"))
     missing = f" (interrupted: {programs - tally.programs} programs not checked)" if interrupted else ""
-    line = (
-        f"{tally.programs} programs in {len(tally.files)} files, {sum(tally.sites.values())} sites: {counted}{missing}"
-    )
+    sites = plural(sum(tally.sites.values()), "site")
+    line = f"{plural(tally.programs, 'program')} in {plural(len(tally.files), 'file')}, {sites}: {counted}{missing}"
     out.print(line, markup=False, soft_wrap=True)

@@ -61,7 +61,7 @@ def _cell(cell: Cell) -> Text:
             return Text(NOT_ACCEPTED, style="dim")
         case Pair.NOT_REWRITTEN | Pair.NO_OPERATION:
             return Text(cell.row.pair.value)
-        case Pair.CLAIMED:
+        case Pair.CLAIMED | Pair.UNREAD:
             if cell.verdict is None:
                 return Text(NOT_ASKED, style="dim")
             text = word(cell.verdict)
@@ -72,7 +72,7 @@ def counts(cells: Iterable[Cell]) -> str:
     """The summary line's numbers, verdicts first."""
     tally: Counter[str] = Counter()
     for cell in cells:
-        if cell.row.pair is not Pair.CLAIMED:
+        if cell.row.pair not in (Pair.CLAIMED, Pair.UNREAD):
             tally[cell.row.pair.value] += 1
         elif cell.verdict is not None:
             tally[word(cell.verdict)] += 1
@@ -92,6 +92,8 @@ def refutation(result: Result) -> list[str]:
     lines = [f"refuted {result.obligation.name}", f"  {result.obligation.origin}"]
     if text := result.obligation.claim.reason(result.obligation.part):
         lines.append(f"  {text}")
+    if result.obligation.name.startswith("dispatch/"):
+        lines.append("  (the operation's body is not modelled: any result of its type is taken to be possible)")
     lines += [f"  {shown}" for shown in told(verdict.counterexample.shown)]
     return lines
 
@@ -123,7 +125,10 @@ def release_report(
     """Table, refutations, open ones, and (verbose) every obligation with the solver's time for it."""
     out.print(f"Dispatch claims of Linux {release.version} ({release.name}), {abi.name}", markup=False)
     out.print(matrix(cells))
-    out.print(f"{NOT_ACCEPTED} not accepted by the verifier", markup=False)
+    legend = f"{NOT_ACCEPTED} not accepted by the verifier"
+    if any(cell.row.pair is Pair.CLAIMED and cell.verdict is None for cell in cells):
+        legend += f"   {NOT_ASKED} left out by --match"
+    out.print(legend, markup=False)
     results = [result for cell in cells for result in cell.results]
     _results(out, results, verbose=verbose)
     for cell in cells:

@@ -1,12 +1,18 @@
 """The main job: 6.1 is refuted with the numbers seen on a real 6.1, 6.12 and 7.3 are proved."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from model.kernel.abi import ABIS
 from model.kernel.data import load_release
+from model.kernel.release import Release
+from model.loaders.assembly import load
+from model.rewrite.config import Config
+from proofs.check_program import check as check_program
 from proofs.check_release import Cell, check, matches
+from proofs.claims import Claims
 from proofs.obligation import Proved, Refuted
 from proofs.outcome import word
 from proofs.properties.dispatch import PARTS
@@ -112,3 +118,36 @@ def test_matching() -> None:
     assert matches(name, "*/r0")
     assert not matches(name, "dispatch/6.12/*")
     assert not matches(name, "hash")
+
+
+def without_helper(name: str) -> Release:
+    release = load_release("6.12")
+    helpers = {key: row for key, row in release.helpers.items() if key != name}
+    return replace(release, helpers=helpers)
+
+
+def test_a_rewrite_whose_helper_was_not_read_is_unsupported(solver: Solver) -> None:
+    """A hole in the data never shrinks the table: the pairs are there, and not proved."""
+    release = without_helper("map_lookup_elem")
+    found = list(check(release, ABIS["x86_64"], solver))
+    lost = [cell for cell in found if cell.row.helper == "map_lookup_elem"]
+    assert {word(cell.verdict) for cell in lost if cell.verdict is not None} == {"unsupported"}
+    assert len(lost) == len(release.map_types)
+
+
+@pytest.mark.parametrize(
+    ("release", "helper", "expected"),
+    [
+        (without_helper("map_update_elem"), 2, "the body of the helper that is called at 1 was not read"),
+        (load_release("5.10"), 164, "release 5.10 has no helper 164 (bpf_for_each_map_elem) (call at 1)"),
+        (load_release("6.12"), 195896080, "the call at 1 is poisoned by an unresolved CO-RE relocation"),
+    ],
+)
+def test_a_reachable_call_without_a_row_is_a_hole(release: Release, helper: int, expected: str, solver: Solver) -> None:
+    claims = Claims(release, ABIS["x86_64"], solver)
+    program = load(f"r1 = 0\ncall {helper}\nexit\n", "t", release.helper_ids).programs[0]
+    assert expected in check_program(program, claims, Config()).hole
+    dead = load(f"r0 = 0\nexit\ncall {helper}\nexit\n", "t", release.helper_ids).programs[0]
+    harmless = check_program(dead, claims, Config())
+    assert harmless.hole == ""
+    assert {word(verdict) for verdict in harmless.verdicts()} == {"proved"}
