@@ -7,7 +7,7 @@ from rich.table import Table
 from model.errors import InputError
 from model.kernel.abi import ABIS
 from model.kernel.data import available, load_release
-from proofs.report.text import console
+from proofs.report.text import console, put
 
 SUMMARY = "list releases, ABIs, map types, helpers and claims"
 EXAMPLES = """\
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     for position, kind in enumerate(kinds):
         if position:
             out.print()
-        out.print(_table(kind))
+        put(out, _table(kind))
     return 0
 
 
@@ -50,14 +50,14 @@ def _table(kind: str) -> Table:
     newest = load_release("newest")
     table = Table(box=None, pad_edge=False, title_justify="left")
     if kind == "releases":
-        for column in ("release", "version", "map types", "direct calls", "origin"):
+        for column in ("release", "version", "map types", "helpers rewritten", "origin"):
             table.add_column(column, no_wrap=True)
         for name in available():
             release = load_release(name)
             counts = (str(len(release.map_types)), str(len(release.rewrites)))
             table.add_row(name, release.version, *counts, release.origin)
     elif kind == "archs":
-        for column in ("arch", "narrow argument", "narrow result", "document"):
+        for column in ("arch", "who extends a narrow argument", "a narrow result", "document"):
             table.add_column(column)
         for abi in ABIS.values():
             table.add_row(abi.name, abi.argument.name.lower(), abi.result.name.lower(), abi.document)

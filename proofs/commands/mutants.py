@@ -12,7 +12,7 @@ from proofs.check_release import matches
 from proofs.commands.options import kernel
 from proofs.mutant_families import MUTANTS
 from proofs.outcome import Exit
-from proofs.report.text import STYLES, console
+from proofs.report.text import STYLES, console, put
 from proofs.solver import Solver
 from proofs.trial import trial
 
@@ -50,6 +50,6 @@ def run(options: argparse.Namespace) -> int:
         verdict = f"[{style}]{'killed' if outcome.killed else 'SURVIVED'}[/]"
         table.add_row(f"{mutant.family}/{mutant.name}", mutant.fault, verdict, outcome.told)
     out = console()
-    out.print(table)
+    put(out, table)
     out.print(f"{killed}/{len(chosen)} killed", markup=False)
     return Exit.PROVED if killed == len(chosen) else Exit.REFUTED

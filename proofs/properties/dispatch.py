@@ -69,11 +69,14 @@ class Dispatch:
         self._static_tables(world, before, registers[1])
         helper, target, _ = self._helper_side(world, before, registers)
         after, direct, reached = self._direct_side(world, before, registers)
+        outside: Any = after.memory
         self._show(
-            world, registers, (target, *helper.seen, helper.register), (reached, *direct.seen, after.registers[0])
+            world,
+            registers,
+            (target, *helper.seen, helper.register, *_names(helper.outside)),
+            (reached, *direct.seen, after.registers[0], *_names(outside)),
         )
         self._prefer(world, helper)
-        outside: Any = after.memory
         return {
             "target": b.conj(after.guard, b.eq(reached, address_of(world, self.expected))),
             "arguments": b.conj(*[b.eq(x, y) for x, y in zip(helper.seen, direct.seen, strict=True)]),
@@ -182,7 +185,13 @@ class Dispatch:
         count = len(self.helper.params)
         for i in range(1, 1 + count):
             world.show(f"r{i}", REGISTER, registers[i])
-        labels = ["target", *[f"argument {i + 1} as the operation may see it" for i in range(5)], "r0"]
+        seen = [f"argument {i + 1} as the operation may see it" for i in range(5)]
+        labels = [
+            "target",
+            *seen,
+            "r0",
+            *[f"{what} after the call, by name," for what in ("memory", "kernel", "callbacks")],
+        ]
         for side, words in (("helper", helper), ("direct", direct)):
             for label, word in zip(labels, words, strict=True):
                 world.show(f"{side}: {label}", REGISTER, word)
@@ -203,7 +212,18 @@ class Dispatch:
         for i, callee in enumerate(self.functions):
             world.prefer(b.eq(address_of(world, callee.symbol), b.const(0xFFFFFFFF81210000 + 0x1000 * i)))
         for i in range(1, 11):
-            world.prefer(b.eq(world.fresh(f"r{i}", REGISTER), b.const(0xFFFF888100000000 + 0x1000 * i)))
+            register = world.fresh(f"r{i}", REGISTER)
+            pointer = i > len(self.helper.params) or self.helper.params[i - 1].pointer
+            if pointer:
+                world.prefer(b.eq(register, b.const(0xFFFF888100000000 + 0x1000 * i)))
+                continue
+            # A number: 0; or what 32-bit code leaves, with the sign bit set; or more than 32 bits.
+            for number in (0, 1 << 31, 1 << 32):
+                world.prefer(b.eq(register, b.const(number)))
+
+
+def _names(outside: Outside[W, B]) -> tuple[W, W, W]:
+    return outside.memory, outside.kernel, outside.callbacks
 
 
 def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any, call: Any) -> State[W, B]:

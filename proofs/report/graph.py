@@ -10,7 +10,7 @@ from proofs.cfg import INDIRECT, Edge, Node, edges
 from proofs.check_program import Checked
 
 FORMATS = (".dot", ".json", ".svg")
-COLUMN, ROW, BOX_WIDTH, BOX_HEIGHT, MARGIN = 230, 64, 200, 34, 20  # pixels of the SVG
+GAP, ROW, BOX_WIDTH, BOX_HEIGHT, MARGIN = 56, 72, 120, 34, 20  # pixels of the SVG
 COLOURS = {Edge.DISPATCH: "#c0392b", Edge.CALLBACK: "#8e44ad", Edge.TAIL_CALL: "#d35400", Edge.DIRECT: "#1e8449"}
 DASHES = {Edge.DISPATCH: "6 3", Edge.CALLBACK: "2 3", Edge.TAIL_CALL: "8 3 2 3"}
 
@@ -36,7 +36,8 @@ def label(checked: Checked, node: Node) -> str:
         case "block":
             end = graph_of(checked).nodes[node].get("end", int(what) + 1)
             name = names.get(int(what))
-            span = f"{after.base + int(what)}-{after.base + end - 1}"
+            first, last = after.base + int(what), after.base + end - 1
+            span = f"{first}-{last}" if last > first else str(first)
             return f"{name}: {span}" if name else span
         case "return":
             return f"return of {names.get(int(what), what)}"
@@ -104,49 +105,67 @@ def _rows(graph: "nx.DiGraph[Node]") -> list[list[Node]]:
 def svg(checked: Sequence[Checked]) -> str:
     """All programs below each other, each in rows by distance from its entry. Labels are escaped."""
     body: list[str] = []
-    top, width = MARGIN, 0
+    top, right = MARGIN, 0
     for one in checked:
         graph = graph_of(one)
         rows = _rows(graph)
+        labels = {node: label(one, node) for node in graph.nodes}
+        wide = max(BOX_WIDTH, 16 + 8 * max(len(text) for text in labels.values()))
         body.append(f'<text x="{MARGIN}" y="{top + 14}" class="title">{escape(one.program.name)}</text>')
         top += 30
         places = {
-            node: (MARGIN + column * COLUMN, top + row * ROW)
+            node: (MARGIN + GAP + column * (wide + GAP), top + row * ROW)
             for row, nodes in enumerate(rows)
             for column, node in enumerate(nodes)
         }
-        body += [_edge(places[s], places[t], kind) for s, t, kind in edges(graph)]
-        body += [_box(place, label(one, node), node[0]) for node, place in places.items()]
+        body += [_edge(places[s], places[t], kind, wide) for s, t, kind in edges(graph)]
+        body += [_box(place, labels[node], node[0], wide) for node, place in places.items()]
         top += len(rows) * ROW + MARGIN
-        width = max([width, *[x + BOX_WIDTH for x, _ in places.values()]])
+        right = max([right, *[x + wide for x, _ in places.values()]])
+    body.append(_legend(top))
+    width, height = max(right + GAP, 8 * 90), top + 40
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + MARGIN}" height="{top}" font-family="monospace" '
-        'font-size="12"><style>.title{font-weight:bold}</style><defs><marker id="end" viewBox="0 0 8 8" refX="8" '
-        'refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>'
-        f'<rect width="{width + MARGIN}" height="{top}" fill="white"/>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="monospace" '
+        'font-size="12"><style>.title{font-weight:bold}.kind{font-size:10px}</style><defs><marker id="end" '
+        'viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        f'<path d="M0 0L8 4L0 8z"/></marker></defs><rect width="{width}" height="{height}" fill="white"/>'
     )
     return "\n".join([head, *body, "</svg>", ""])
 
 
-def _box(place: tuple[int, int], text: str, kind: str) -> str:
+def _legend(top: int) -> str:
+    """What the strokes mean; a blue-green line is a direct call, a broken one an indirect branch."""
+    shown, x = [], MARGIN
+    for kind, colour in COLOURS.items():
+        dash = f' stroke-dasharray="{DASHES[kind]}"' if kind in DASHES else ""
+        shown.append(f'<path d="M{x} {top + 16}h36" stroke="{colour}"{dash}/>')
+        text = f"{kind.value} (indirect)" if kind in INDIRECT else f"{kind.value} call"
+        shown.append(f'<text x="{x + 42}" y="{top + 20}">{text}</text>')
+        x += 60 + 8 * len(text)
+    return "".join(shown)
+
+
+def _box(place: tuple[int, int], text: str, kind: str, wide: int) -> str:
     x, y = place
     radius = {"operation": 16, "helper": 16, "site": 0}.get(kind, 4)
     fill = {"operation": "#eafaf1", "site": "#fdedec", "helper": "#eaf2f8"}.get(kind, "#f8f9f9")
-    shown = text if len(text) <= 27 else text[:26] + "…"
-    box = f'<rect x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="{radius}" fill="{fill}" stroke="#555"/>'
-    name = f'<text x="{x + 6}" y="{y + 21}">{escape(shown)}</text>'
-    return f"<g><title>{escape(text)}</title>{box}{name}</g>"
+    box = f'<rect x="{x}" y="{y}" width="{wide}" height="{BOX_HEIGHT}" rx="{radius}" fill="{fill}" stroke="#555"/>'
+    name = f'<text x="{x + wide // 2}" y="{y + 21}" text-anchor="middle">{escape(text)}</text>'
+    return f"<g>{box}{name}</g>"
 
 
-def _edge(start: tuple[int, int], end: tuple[int, int], kind: Edge) -> str:
+def _edge(start: tuple[int, int], end: tuple[int, int], kind: Edge, wide: int) -> str:
+    """Down: from the lower to the upper side. Else around the left side, where no box is in the way."""
     (x0, y0), (x1, y1) = start, end
     colour = COLOURS.get(kind, "#555")
     dash = f' stroke-dasharray="{DASHES[kind]}"' if kind in DASHES else ""
     if y1 > y0:
-        a, b, c, d = x0 + BOX_WIDTH // 2, y0 + BOX_HEIGHT, x1 + BOX_WIDTH // 2, y1
-        path = f"M{a} {b}C{a} {b + 20} {c} {d - 20} {c} {d}"
-    else:  # back, or beside: around the right
-        a, b, c, d = x0 + BOX_WIDTH, y0 + BOX_HEIGHT // 2, x1 + BOX_WIDTH, y1 + BOX_HEIGHT // 2
-        path = f"M{a} {b}C{a + 28} {b} {c + 28} {d} {c} {d}"
-    title = f"<title>{escape(kind.value)}</title>"
-    return f'<path d="{path}" fill="none" stroke="{colour}"{dash} marker-end="url(#end)">{title}</path>'
+        a, b, c, d = x0 + wide // 2, y0 + BOX_HEIGHT, x1 + wide // 2, y1
+        path, at = f"M{a} {b}C{a} {b + 20} {c} {d - 20} {c} {d}", ((a + c) // 2 + 4, (b + d) // 2 + 3)
+    else:
+        a, b, c, d = x0, y0 + BOX_HEIGHT - 8, x1, y1 + 8
+        out = min(a, c) - GAP + 8
+        path, at = f"M{a} {b}C{out} {b} {out} {d} {c} {d}", (out + 4, (b + d) // 2 + 3)
+    plain = kind in (Edge.FALL, Edge.JUMP)
+    text = "" if plain else f'<text class="kind" x="{at[0]}" y="{at[1]}" fill="{colour}">{escape(kind.value)}</text>'
+    return f'<path d="{path}" fill="none" stroke="{colour}"{dash} marker-end="url(#end)"/>{text}'

@@ -14,7 +14,7 @@ from proofs.cfg import Edge
 from proofs.check_program import Checked
 from proofs.obligation import Refuted, Verdict
 from proofs.outcome import why, word, worst
-from proofs.report.text import STYLES, clean, refutation
+from proofs.report.text import STYLES, clean, put, refutation
 from proofs.site import Site, described
 
 LISTED = 40  # residual branches of one kind that are named one by one
@@ -68,7 +68,7 @@ def program_report(out: Console, checked: Checked, *, verbose: bool) -> None:
         out.print(f"  unsupported: {clean(checked.hole)}", markup=False, soft_wrap=True)
         return
     if checked.sites:
-        out.print(_sites(checked))
+        put(out, _sites(checked))
     for site in checked.sites:
         _open_ends(out, checked, site)
     _patching(out, checked)
@@ -186,7 +186,7 @@ def summary(out: Console, tally: Tally, *, interrupted: bool, programs: int) -> 
         for (_, _, column), count in tally.sites.items():
             totals[column] += count
         table.add_row("all", "", *[str(totals[column]) for column in used])
-        out.print(table)
+        put(out, table)
     verdicts = Counter(word(verdict) for verdict in tally.verdicts)
     counted = ", ".join(f"{verdicts[name]} {name}" for name in ("proved", "refuted", "unknown", "unsupported"))
     missing = f" (interrupted: {programs - tally.programs} programs not checked)" if interrupted else ""

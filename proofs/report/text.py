@@ -30,6 +30,17 @@ def console() -> Console:
     return Console(highlight=False, width=PIPE_WIDTH, force_terminal=False, no_color=True)
 
 
+def put(out: Console, table: Table) -> None:
+    """A table; in a pipe without the blanks that pad its last column."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table)
+    for line in captured.get().splitlines():
+        out.print(line.rstrip(), markup=False, soft_wrap=True)
+
+
 def clean(text: str) -> str:
     """`text` with every control character shown as an escape: input must not steer a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -124,7 +135,7 @@ def release_report(
 ) -> None:
     """Table, refutations, open ones, and (verbose) every obligation with the solver's time for it."""
     out.print(f"Dispatch claims of Linux {release.version} ({release.name}), {abi.name}", markup=False)
-    out.print(matrix(cells))
+    put(out, matrix(cells))
     legend = f"{NOT_ACCEPTED} not accepted by the verifier"
     if any(cell.row.pair is Pair.CLAIMED and cell.verdict is None for cell in cells):
         legend += f"   {NOT_ASKED} left out by --match"
@@ -169,7 +180,7 @@ def claims_report(
     for group in groups:
         text = word(group.verdict)
         table.add_row(group.name, Text(text, style=STYLES[text]), str(len(group.results)))
-    out.print(table)
+    put(out, table)
     results = [result for group in groups for result in group.results]
     _results(out, results, verbose=verbose)
     for group in groups:
