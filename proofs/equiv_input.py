@@ -59,7 +59,7 @@ def couples(before: Source, after: Source, programs: Sequence[Program], name: st
         if len(same) != 1 and len(others) == len(programs) == 1:
             same = [0]
         if len(same) != 1 and len(others) == len(before.found.programs):
-            same = [before.found.programs.index(program)]
+            same = [index for index, one in enumerate(before.found.programs) if one is program]
         if len(same) != 1:
             names = ", ".join(other.name for other in others[:10])
             expected = f"expected a program {program.name} (as {before.found.file} has one), found {names}"

@@ -116,6 +116,8 @@ def _linked(
         raise Unsupported("a run of a part of a program")
     if relocs is not None:
         return link(answer.after, relocs, claims.release)
+    if answer.before.form is not Form.OBJECT:
+        raise Unsupported("a run of a program before that a kernel has rewritten already")
     if found.gap is not None and answer.after.form is not Form.OBJECT:
         raise Unsupported("a run of a program of which not every inlined lookup was recognised")
     program, left = relocated(found, claims.release, config)

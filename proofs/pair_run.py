@@ -70,7 +70,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a run ended, what the maps (by number) and the context hold then, and the keys that were asked for."""
+    """How a run ended, what the maps (by number) and the context hold then, and the keys that were asked for.
+
+    `size` is about the bytes of all maps.
+    """
 
     outcome: Outcome
     maps: Mapping[int, Any]
@@ -78,6 +81,7 @@ class End:
     keys: tuple[tuple[int, bytes], ...]
     calls: int
     moments: tuple[Moment, ...] = ()
+    size: int = 0
 
 
 @dataclass(slots=True)
@@ -92,8 +96,7 @@ class Kernel:
     result: int | None = None  # of the last call, until it is taken
 
     def helper(self, number: int) -> Function | None:
-        names = {id_: name for name, id_ in self.maps.release.helper_ids.items()}
-        name = names.get(number, "")
+        name = next((name for name, id_ in self.maps.release.helper_ids.items() if id_ == number), "")
         if name in WIDTHS:
             return Function(name, 0, self._number(WIDTHS[name]))
         if name not in self.maps.release.helpers and name != "get_smp_processor_id":
@@ -182,7 +185,8 @@ def run(program: Program, maps: Sequence[int], release: Release, abi: Abi, given
         machine.trace = _tracer(machine, around, moments)
     outcome = machine.run(program, CONTEXT_BASE)
     contents = {number: _contents(kernel, one) for number, one in made.items()}
-    return End(outcome, contents, bytes(context.data), tuple(around.keys), around.calls, tuple(moments))
+    size = sum(one.shape.value_size * one.shape.max_entries for one in made.values() if "array" in one.shape.type)
+    return End(outcome, contents, bytes(context.data), tuple(around.keys), around.calls, tuple(moments), size)
 
 
 def _zeros(value: int, ctype: CType) -> int:

@@ -18,6 +18,9 @@ SEED = 1
 RANDOM_TRIES = 120
 SHRINKS = 400
 NUMBERS, FIELDS = 48, 6
+BUDGET = 2_000_000
+"""Instructions of all runs of one search: some seconds. A run costs RUN more, and one more for BYTES of its maps."""
+RUN, BYTES = 200, 64
 FILL = 64
 """Elements that are put into a map at most, to have it full."""
 
@@ -47,14 +50,18 @@ class Pair:
     maps: Sequence[int]
     moved: Sequence[int]
     registers: bool = False
+    left: int = BUDGET
 
     def ends(self, given: Input, *, trace: bool = False) -> tuple[End, End]:
         before = run(self.before, self.maps, self.release, self.abi, given, trace=trace)
         after = run(self.after, self.maps, self.release, self.abi, given, trace=trace)
+        self.left -= RUN + before.outcome.steps + after.outcome.steps + before.size // BYTES
         return before, after
 
     def differs(self, given: Input) -> bool:
-        """Whether the input is a witness; one that the machine has no meaning for is none."""
+        """Whether the input is a witness; one that the machine has no meaning for is none, nor is one too many."""
+        if self.left <= 0:
+            return False
         try:
             one, two = self.ends(given, trace=self.registers)
         except Unsupported:
@@ -78,9 +85,10 @@ def search(
     """
     pair = Pair(before, after, release, abi, sorted({*used_maps(before), *used_maps(after)}), moved)
     for deep in (False, True)[: 1 + registers]:
-        pair.registers = deep
+        pair.registers, pair.left = deep, BUDGET
         found = next((given for given in _inputs(pair) if pair.differs(given)), None)
         if found is not None:
+            pair.left = BUDGET
             small = _shrunk(pair, found)
             one, two = pair.ends(small, trace=True)
             return Witness(small, differ(one, two), one, two, pair.parting(one, two))
@@ -103,7 +111,7 @@ def _inputs(pair: Pair) -> Iterator[Input]:
     for (at, size), number in product(fields, numbers):
         yield replace(base, context=_put(base.context, at, size, number))
     draw = Random(SEED)
-    for _ in range(RANDOM_TRIES):
+    for _ in range(RANDOM_TRIES if pair.left > 0 else 0):
         given = _random(pair, draw, keys, numbers, fields, draw.choice(kinds))
         yield given
         try:

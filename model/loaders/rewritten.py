@@ -16,7 +16,7 @@ FIRST = 1 << 30
 """Ids for maps that have a name only, above those that a kernel will have given."""
 MOST_MAPS = 65_536
 _TERM = r"(?:offsetof\(struct \w+, \w+\)|max_entries|index_mask)"
-_SUM = re.compile(rf"({_TERM}(?: \+ {_TERM})*)(?: \+ (-?[0-9]+))?", re.ASCII)
+_SUM = re.compile(rf"({_TERM}(?: \+ {_TERM})*)(?: \+ (-?[0-9]{{1,10}}))?", re.ASCII)
 _OFFSETOF = re.compile(r"offsetof\((struct \w+), (\w+)\)", re.ASCII)
 _INSN = re.compile(r"^[ \t]*([0-9]{1,10}):[ \t]*\(([0-9a-f]{2})\) ", re.ASCII)
 _MAP = re.compile(r"map\[(?!id:[0-9]+\]|idx:[0-9]+\])([^\]\n]{1,256})\]")
