@@ -11,7 +11,7 @@ from enum import Enum
 from model.facts import Facts, MapPointer, SiteFact
 from model.isa.insn import Insn
 from model.kernel.release import Release
-from model.program import ExternRef, Form, MapRef, Program, SymbolRef
+from model.program import ExternRef, Form, MapRef, Program, Ref, SymbolRef
 from model.rewrite.config import Config
 from model.rewrite.lookup import generate
 from model.rewrite.patch import Patch, Reloc
@@ -89,6 +89,7 @@ class Walk:
     _named: dict[int, str] = field(default_factory=dict)
     _numbers: dict[int, Insn] = field(default_factory=dict)
     _ids: dict[int, str] = field(default_factory=dict)
+    _refs: dict[int, Ref] = field(default_factory=dict)
 
     def run(self) -> Alignment:
         before, after = self.loads.before, self.loads.after
@@ -113,7 +114,7 @@ class Walk:
         insns = list(after.insns)
         for place, insn in self._numbers.items():
             insns[place] = insn
-        program = replace(after, insns=tuple(insns))
+        program = replace(after, insns=tuple(insns), refs={**after.refs, **self._refs})
         functions = {**self.functions, **self._named}
         return Alignment(tuple(self._moved), tuple(self._sites), program, functions, gap)
 
@@ -125,7 +126,7 @@ class Walk:
             return self._wide(slot, at)
         if insn.opcode == CALL and insn.src == 0:
             return self._call(slot, at)
-        if insn.opcode == CALL and insn.src == 2 and now.opcode == CALL and now.src == 2:
+        if insn.opcode == CALL and insn.src == 2 and now.opcode == CALL and now.src in (0, 2):
             return self._kernel_function(slot, at)
         if insn == now or _same_but_distance(insn, now):
             return 1, 1
@@ -142,13 +143,21 @@ class Walk:
         if isinstance(ref, MapRef) and isinstance(found, MapRef) and self.loads.loads.get(slot) == at:
             self._numbers |= {at: insn, at + 1: before.insns[slot + 1]}
             return 2, 2
+        if (
+            isinstance(ref, ExternRef)
+            and isinstance(found, ExternRef)
+            and (ref.name, ref.kind) == (found.name, found.kind)
+        ):
+            self._numbers |= {at: insn, at + 1: before.insns[slot + 1]}
+            self._refs[at] = ref
+            return 2, 2
         same = ref == found and insn.src == now.src and pair[0][1] == pair[1][1]
         if same and (insn.src == 4 or insn == now):
             return 2, 2
         return Gap(slot, at, "the 64-bit load is of something else after")
 
     def _kernel_function(self, slot: int, at: int) -> tuple[int, int] | Gap:
-        """A kfunc call: by name where both sides have one, else by number."""
+        """A kfunc call: by name where both sides have one (text of dumps tells no more), else by number."""
         names = [
             ref.name if isinstance(ref := program.refs.get(place), ExternRef | SymbolRef) else ""
             for program, place in ((self.loads.before, slot), (self.loads.after, at))
@@ -157,6 +166,8 @@ class Walk:
         if names[0] != names[1] or (not names[0] and insn != self.loads.after.insns[at]):
             return Gap(slot, at, f"a call of kernel function {names[0] or '?'} is one of {names[1] or '?'} after")
         self._numbers[at] = insn
+        if slot in self.loads.before.refs:
+            self._refs[at] = self.loads.before.refs[slot]
         return 1, 1
 
     def _call(self, slot: int, at: int) -> tuple[int, int] | Gap:

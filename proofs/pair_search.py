@@ -18,7 +18,7 @@ SEED = 1
 RANDOM_TRIES = 120
 SHRINKS = 400
 NUMBERS, FIELDS = 48, 6
-BUDGET = 2_000_000
+BUDGET = 600_000
 """Instructions of all runs of one search: some seconds. A run costs RUN more, and one more for BYTES of its maps."""
 RUN, BYTES = 200, 64
 FILL = 64

@@ -7,10 +7,10 @@ the dump's loader, and is told beside the program. Nothing of a name is guessed.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from model.loaders import xlated
-from model.program import Map, Object, Program
+from model.program import ExternRef, Map, Object, Program
 
 FIRST = 1 << 30
 """Ids for maps that have a name only, above those that a kernel will have given."""
@@ -20,7 +20,11 @@ _SUM = re.compile(rf"({_TERM}(?: \+ {_TERM})*)(?: \+ (-?[0-9]{{1,10}}))?", re.AS
 _OFFSETOF = re.compile(r"offsetof\((struct \w+), (\w+)\)", re.ASCII)
 _INSN = re.compile(r"^[ \t]*([0-9]{1,10}):[ \t]*\(([0-9a-f]{2})\) ", re.ASCII)
 _MAP = re.compile(r"map\[(?!id:[0-9]+\]|idx:[0-9]+\])([^\]\n]{1,256})\]")
-_MARKS = re.compile(r"^[ \t]*[0-9]{1,10}:[ \t]*\([0-9a-f]{2}\) [^\n]*(?:#\?$|offsetof\(struct )", re.MULTILINE)
+_EXTERN = re.compile(r"extern\[(kconfig|ksym|kfunc):([^\]\n]{1,256})\]")
+_MARKS = re.compile(
+    r"^[ \t]*[0-9]{1,10}:[ \t]*\([0-9a-f]{2}\) [^\n]*(?:#\?$|offsetof\(struct |= map\[(?!id:|idx:)|= extern\[)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`relocs` are by slot, one mapping a program."""
+    """`relocs` are by slot, one mapping a program. A variable of the kernel is a reference, its load is of 0."""
 
     found: Object
     relocs: Sequence[Mapping[int, Named]]
@@ -48,10 +52,14 @@ def load(text: str, file: str, maps: Mapping[int, Map]) -> Loaded:
     """Raises `InputError` as `xlated.load_text` does."""
     names: dict[str, int] = {}
     relocs: list[dict[int, Named]] = []
-    lines = [_line(line, names, relocs) for line in text.split("\n")]
+    externs: list[dict[int, ExternRef]] = []
+    lines = [_line(line, names, relocs, externs) for line in text.split("\n")]
     found = xlated.load_text("\n".join(lines), file, maps)
     by_id = {number: name for name, number in names.items()}
-    programs = tuple(_renamed(program, by_id) for program in found.programs)
+    programs = tuple(
+        _renamed(program, by_id, externs[index] if index < len(externs) else {})
+        for index, program in enumerate(found.programs)
+    )
     own: list[Mapping[int, Named]] = []
     for index, program in enumerate(programs):
         table = relocs[index] if index < len(relocs) else {}
@@ -59,14 +67,19 @@ def load(text: str, file: str, maps: Mapping[int, Map]) -> Loaded:
     return Loaded(replace(found, programs=programs, maps=tuple(_named(one, by_id) for one in found.maps)), own)
 
 
-def _line(line: str, names: dict[str, int], relocs: list[dict[int, Named]]) -> str:
+def _line(line: str, names: dict[str, int], relocs: list[dict[int, Named]], externs: list[dict[int, ExternRef]]) -> str:
     match = _INSN.match(line)
     if match is None:
         return line
     slot = int(match[1])
     if slot == 0 or not relocs:
         relocs.append({})
+        externs.append({})
     text = line.rstrip()
+    if extern := _EXTERN.search(text):
+        kind: Any = extern[1]
+        externs[-1][slot] = ExternRef(extern[2], kind)
+        text = text[: extern.start()] + "0x0" + text[extern.end() :]
     if text.endswith("#?"):
         text = text[:-1] + "0"
     if len(names) < MOST_MAPS:
@@ -91,12 +104,13 @@ def _named(one: Map, by_id: Mapping[int, str]) -> Map:
     return one if name is None else Map(name, None)
 
 
-def _renamed(program: Program, by_id: Mapping[int, str]) -> Program:
-    """The program with its maps by name; their loads have 0 where a kernel puts the map."""
+def _renamed(program: Program, by_id: Mapping[int, str], externs: Mapping[int, ExternRef]) -> Program:
+    """The program with its maps and variables by name; their loads have 0 where a kernel puts the address."""
     maps = tuple(_named(one, by_id) for one in program.maps)
     insns = list(program.insns)
     for slot, ref in program.refs.items():
         number = getattr(ref, "map", None)
         if number is not None and program.maps[number].id in by_id:
             insns[slot] = replace(insns[slot], imm=0)
-    return replace(program, maps=maps, insns=tuple(insns))
+    own = {slot - program.base: ref for slot, ref in externs.items()}
+    return replace(program, maps=maps, insns=tuple(insns), refs={**program.refs, **own})

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from model.loaders import elf
 from proofs.cli import main
 
 DUMPS = Path(__file__).parents[1] / "data" / "dumps"
@@ -45,16 +46,21 @@ def test_proved(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> No
     assert out[3] == "  run over symbols: proved"
 
 
-def test_refuted(pair: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_refuted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    before, after = tmp_path / "before.asm", tmp_path / "after.txt"
+    before.write_text(PROGRAM.replace("call bpf_map_lookup_elem", "r0 = 0"), encoding="utf-8")
+    assert main(["rewrite", str(before), "--format", "asm", "--kernel", "6.1"]) == 0
+    after.write_text(capsys.readouterr().out, encoding="utf-8")
+    pair = str(before), str(after)
     assert main(["equiv", *pair, "--kernel", "6.1", "--symbolic", "--reproduce", str(tmp_path / "out")]) == 1
     out = capsys.readouterr().out
     for text in (
         "  refuted\n",
         "    before    13: (85) call bpf_map_delete_elem#3\n",
-        "    after     19: (85) call htab_map_delete_elem#0\n",
+        "    after     13: (85) call htab_map_delete_elem#0\n",
         "  the call at 13, map_delete_elem on names (hash):\n",
         "    map names (hash): empty\n",
-        "    the two part behind 13 before and 19 after, in r0:\n",
+        "    the two part behind 13 before and 13 after, in r0:\n",
         "      before  0xfffffffffffffffe (-2)\n",
         "      after   0x00000000fffffffe (4294967294)\n",
         "    what differs at the end: r0\n",
@@ -123,3 +129,21 @@ def test_two_arguments_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
         main(["equiv", "one"])
     assert stop.value.code == 2
     assert "AFTER" in capsys.readouterr().err
+
+
+OBJECTS = sorted(path for path in (DUMPS.parent / "objects").glob("*.o") if not path.name.endswith(".bpfeb.o"))
+
+
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
+def test_the_rewrite_of_objects_is_proved(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    after = tmp_path / "after.txt"
+    assert main(["rewrite", str(path), "--format", "asm", "--kernel", "6.12"]) == 0
+    after.write_text(capsys.readouterr().out, encoding="utf-8")
+    status = main(["equiv", str(path), str(after), "--kernel", "6.12", "--program", first_program(path)])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    assert "  proved\n" in out
+
+
+def first_program(path: Path) -> str:
+    return elf.load(path.read_bytes(), path.name).programs[0].name
