@@ -78,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help(sys.stderr)
         return Exit.BAD_INPUT
     collect_rarely()
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         status: int = chosen.run(chosen)
         sys.stdout.flush()
@@ -86,13 +88,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), Exit.BAD_INPUT)
     except Unsupported as hole:
         return _fail(f"unsupported: {hole}", Exit.OPEN)
-    except BrokenPipeError:
-        # The reader is gone (`| head`): not our error, and nothing more can be said.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader is gone (`| head`): not our error, and nothing more can be said
+        _forget_output()
         return 128 + 13
+    except OSError as error:
+        _forget_output()
+        return _fail(f"output cannot be written: {error.strerror}", Exit.BAD_INPUT)
     except KeyboardInterrupt:
         return _fail("interrupted", 128 + 2)
+
+
+def _forget_output() -> None:
+    """What is still buffered cannot be written: it must not be tried again at the interpreter's end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, status: int) -> int:

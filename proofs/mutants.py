@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from model.isa.insn import Insn
 from model.kernel.abi import ABIS, Abi, Extension
-from model.kernel.release import CType, Function, OpsTable, Prototype, Release
+from model.kernel.release import CType, Function, Helper, OpsTable, Prototype, Release
 from proofs.obligation import Obligation
 from proofs.properties.dispatch import CallImmediate, Dispatch
 from proofs.properties.dispatch_cases import claim, obligations
@@ -20,6 +20,10 @@ CALL = Insn(0x85)
 INT = CType("int", 32, True)
 U16 = CType("u16", 16, False)
 U32 = CType("u32", 32, False)
+
+
+class DoesNotApply(Exception):
+    """The fault is of rows that this release does not have."""
 
 
 Build = Callable[[Release], list[Obligation]]
@@ -52,9 +56,9 @@ def _dispatch(
     """The claim for one pair; `calls` are the symbols that the patch calls (default: what the rewrite row says)."""
     if calls is None:
         rewrite = release.rewrite(helper)
-        assert rewrite is not None
-        function = release.operation(map_type, rewrite.slot)
-        assert function is not None
+        function = None if rewrite is None else release.operation(map_type, rewrite.slot)
+        if function is None:
+            raise DoesNotApply(f"{release.name} does not rewrite {helper} of {map_type}")
         calls = {i: function.name for i, insn in enumerate(patch) if insn.opcode == 0x85}
     case: Dispatch = claim(release, abi, map_type, helper, patch, calls)
     if immediate is not None:
@@ -84,7 +88,8 @@ def with_rewrite_slot(release: Release, helper: str, slot: str) -> Release:
 
 def _operation(release: Release, map_type: str, slot: str) -> str:
     function = release.operation(map_type, slot)
-    assert function is not None
+    if function is None:
+        raise DoesNotApply(f"{map_type} has no {slot} in {release.name}")
     return function.name
 
 
@@ -101,8 +106,14 @@ def _with_int_result(release: Release, name: str, map_type: str, helper: str, sl
     return _dispatch(_int_result(release, map_type, slot), name, map_type, helper)
 
 
+def _row(release: Release, helper: str) -> Helper:
+    if helper not in release.helpers:
+        raise DoesNotApply(f"{release.name} has no {helper}")
+    return release.helpers[helper]
+
+
 def _helper_row(release: Release, helper: str, **fields: object) -> Release:
-    row = replace(release.helpers[helper], **fields)  # type: ignore[arg-type]
+    row = replace(_row(release, helper), **fields)  # type: ignore[arg-type]
     return replace(release, helpers=MappingProxyType({**release.helpers, helper: row}))
 
 
@@ -183,7 +194,7 @@ def _argument_mutants(add: Add) -> Iterator[Mutant]:
         "flags-cast-to-32-bits",
         "the helper's BPF_CALL casts the flags to u32",
         lambda r: d(
-            _helper_row(r, "map_push_elem", params=(*r.helpers["map_push_elem"].params[:2], U32)),
+            _helper_row(r, "map_push_elem", params=(*_row(r, "map_push_elem").params[:2], U32)),
             "flags-cast-to-32-bits",
             "queue",
             "map_push_elem",
@@ -254,7 +265,7 @@ def _width_mutants(add: Add) -> Iterator[Mutant]:
         "cpu-narrowed",
         "the helper casts the CPU to u16, the operation takes u32",
         lambda r: d(
-            _helper_row(r, "map_lookup_percpu_elem", params=(*r.helpers["map_lookup_percpu_elem"].params[:2], U16)),
+            _helper_row(r, "map_lookup_percpu_elem", params=(*_row(r, "map_lookup_percpu_elem").params[:2], U16)),
             "cpu-narrowed",
             "percpu_array",
             "map_lookup_percpu_elem",

@@ -12,7 +12,7 @@ from typing import Any
 from model.kernel.abi import ABIS
 from model.kernel.c_body import Binary, Cast
 from model.kernel.release import Apply, Const, Decline, Emit, Expr, Field, If, Name, Offset, Release, Statement
-from proofs.mutants import Mutant
+from proofs.mutants import DoesNotApply, Mutant
 from proofs.obligation import Obligation
 from proofs.properties.inline_cases import map_obligations
 
@@ -47,12 +47,15 @@ def with_lookup(release: Release, map_type: str, change: Change) -> Release:
 
 
 def _slot(release: Release, map_type: str, slot: str) -> str:
-    symbol = release.map_types[map_type].ops
-    assert symbol is not None
-    return release.ops[symbol].slots[slot]
+    row = release.map_types.get(map_type)
+    slots = release.ops[row.ops].slots if row is not None and row.ops is not None else {}
+    if slot not in slots:
+        raise DoesNotApply(f"{map_type} has no {slot} in {release.name}")
+    return slots[slot]
 
 
 def claimed(release: Release, name: str, map_type: str, *, inner: bool = False) -> list[Obligation]:
+    _slot(release, map_type, "map_gen_lookup")
     made = map_obligations(release, ABIS["x86_64"], map_type, inner=inner, bounded=True)
     return [replace(one, name=f"mutant/{name}/{one.name}") for one in made if one.expect == "valid"]
 

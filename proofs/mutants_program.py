@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from model.errors import InputError
 from model.facts import Facts, MapPointer, SiteFact, analyse
 from model.isa.insn import Insn
 from model.kernel.abi import ABIS
@@ -14,6 +15,7 @@ from model.rewrite.config import Config
 from model.rewrite.passes import Rewritten, rewrite
 from proofs.check_program import check
 from proofs.claims import Claims
+from proofs.mutants import DoesNotApply
 from proofs.obligation import Verdict
 from proofs.properties import patching
 from proofs.properties.direct import direct
@@ -113,7 +115,10 @@ none:   r0 = 0
 
 
 def program(release: Release, text: str) -> Program:
-    return load(text, "mutant", release.helper_ids).programs[0]
+    try:
+        return load(text, "mutant", release.helper_ids).programs[0]
+    except InputError as error:  # a helper that the release does not have
+        raise DoesNotApply(str(error)) from None
 
 
 def _moved(release: Release, solver: Solver, *, change: Callable[[Rewritten], Program]) -> Iterator[Named]:

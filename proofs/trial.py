@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from model.errors import Unsupported
 from model.kernel.release import Release
-from proofs.mutants import Mutant
+from proofs.mutants import DoesNotApply, Mutant
 from proofs.mutants_program import ProgramMutant
 from proofs.obligation import Refuted
 from proofs.outcome import why, word
@@ -17,6 +17,7 @@ class Trial:
 
     killed: bool
     told: str
+    applies: bool = True
 
 
 def trial(mutant: Mutant | ProgramMutant, release: Release, solver: Solver) -> Trial:
@@ -27,6 +28,8 @@ def trial(mutant: Mutant | ProgramMutant, release: Release, solver: Solver) -> T
             named = [(result.obligation.name, result.verdict) for result in results]
         else:
             named = list(mutant.attack(release, solver))
+    except DoesNotApply as why_not:
+        return Trial(False, f"does not apply: {why_not}", applies=False)
     except Unsupported as hole:
         return Trial(False, f"unsupported: {hole}")
     for name, verdict in named:

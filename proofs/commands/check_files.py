@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from rich.progress import Progress
 
+from model.errors import InputError
 from model.program import Object
 from model.rewrite.config import Config
 from proofs.check_program import check
@@ -21,6 +22,9 @@ from proofs.solver import Solver
 
 
 def run(options: argparse.Namespace) -> int:
+    for name in ("match", "claim"):
+        if getattr(options, name) not in (None, "dispatch"):
+            raise InputError(f"--{name}", "", "expected no FILE with it (--section and --program narrow files)")
     release, chosen = kernel(options.kernel), abi(options.arch)
     config = Config(arch=chosen.name, jit=not options.no_jit, unprivileged=options.unprivileged)
     claims = Claims(release, chosen, Solver(options.timeout))

@@ -6,13 +6,14 @@ Prints each fault with the obligation that refuted it, then killed/total. Exit s
 import argparse
 
 from rich.table import Table
+from rich.text import Text
 
 from model.errors import InputError
 from proofs.check_release import matches
 from proofs.commands.options import kernel
 from proofs.mutant_families import MUTANTS
 from proofs.outcome import Exit
-from proofs.report.text import STYLES, console, put
+from proofs.report.text import console, put
 from proofs.solver import Solver
 from proofs.trial import trial
 
@@ -42,14 +43,17 @@ def run(options: argparse.Namespace) -> int:
     table = Table(box=None, pad_edge=False)
     for column in ("mutant", "fault", "verdict", "refuted by"):
         table.add_column(column, no_wrap=column in ("mutant", "verdict"))
-    killed = 0
+    killed = applied = 0
     for mutant in chosen:
         outcome = trial(mutant, release, solver)
         killed += outcome.killed
-        style = STYLES["proved" if outcome.killed else "refuted"]
-        verdict = f"[{style}]{'killed' if outcome.killed else 'SURVIVED'}[/]"
-        table.add_row(f"{mutant.family}/{mutant.name}", mutant.fault, verdict, outcome.told)
+        applied += outcome.applies
+        word, style = ("killed", "green") if outcome.killed else ("SURVIVED", "bold red")
+        if not outcome.applies:
+            word, style = "-", "dim"
+        table.add_row(f"{mutant.family}/{mutant.name}", mutant.fault, Text(word, style=style), outcome.told)
     out = console()
     put(out, table)
-    out.print(f"{killed}/{len(chosen)} killed", markup=False)
-    return Exit.PROVED if killed == len(chosen) else Exit.REFUTED
+    skipped = f" ({len(chosen) - applied} do not apply to {release.name})" if applied < len(chosen) else ""
+    out.print(f"{killed}/{applied} killed{skipped}", markup=False)
+    return Exit.PROVED if killed == applied else Exit.REFUTED

@@ -71,6 +71,8 @@ def program_report(out: Console, checked: Checked, *, verbose: bool) -> None:
         put(out, _sites(checked))
     for site in checked.sites:
         _open_ends(out, checked, site)
+    for layout in dict.fromkeys(site.reason for site in checked.sites if site.decision == "inlined" and site.reason):
+        out.print(f"  inlined lookups: {clean(layout)}", markup=False, soft_wrap=True)
     _patching(out, checked)
     _direct(out, checked)
     if verbose:

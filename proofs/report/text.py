@@ -23,11 +23,18 @@ NOT_ACCEPTED = "-"
 NOT_ASKED = "."
 
 
+class Output(Console):
+    """A console that leaves a closed pipe to the command line: rich would exit with 1, which is a verdict here."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Where reports go: standard output, with colours only on a terminal."""
     if sys.stdout.isatty():
-        return Console(highlight=False, soft_wrap=False)
-    return Console(highlight=False, width=PIPE_WIDTH, force_terminal=False, no_color=True)
+        return Output(highlight=False, soft_wrap=False)
+    return Output(highlight=False, width=PIPE_WIDTH, force_terminal=False, no_color=True)
 
 
 def put(out: Console, table: Table) -> None:
@@ -140,6 +147,10 @@ def release_report(
     if any(cell.row.pair is Pair.CLAIMED and cell.verdict is None for cell in cells):
         legend += f"   {NOT_ASKED} left out by --match"
     out.print(legend, markup=False)
+    if release.gen_lookup:
+        out.print(
+            "lookup: the claim on a direct call; what is inlined instead is claimed by --claim inline", markup=False
+        )
     results = [result for cell in cells for result in cell.results]
     _results(out, results, verbose=verbose)
     for cell in cells:

@@ -164,3 +164,45 @@ def test_hidden_targets_cannot_be_told() -> None:
     assert found.direct is not None
     assert word(found.direct.verdict) == "unknown"
     assert "cannot tell" in getattr(found.direct.verdict, "reason", "")
+
+
+ARRAY = """\
+   0: (62) *(u32 *)(r10 -4) = 0
+   1: (bf) r2 = r10
+   2: (07) r2 += -4
+   3: (18) r1 = map[id:1]
+   5: (07) r1 += {first}
+   6: (61) r0 = *(u32 *)(r2 +0)
+   7: (35) if r0 >= 0x4 goto pc+3
+   8: (67) r0 <<= 3
+   9: (0f) r0 += r1
+  10: (05) goto pc+1
+  11: (b7) r0 = 0
+  12: (18) r1 = map[id:1]
+  14: (07) r1 += {second}
+  15: (61) r0 = *(u32 *)(r2 +0)
+  16: (35) if r0 >= 0x4 goto pc+3
+  17: (67) r0 <<= 3
+  18: (0f) r0 += r1
+  19: (05) goto pc+1
+  20: (b7) r0 = 0
+  21: (b7) r0 = 0
+  22: (95) exit
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [(312, 312, "proved"), (312, 320, "unknown"), (0, 0, "unknown"), (308, 308, "unknown")],
+)
+def test_one_kernel_has_one_layout(tmp_path: Path, first: int, second: int, verdict: str) -> None:
+    """The offset of an array's elements is read from the dump: it must be one, and one that can be."""
+    path = tmp_path / "array.txt"
+    path.write_text(ARRAY.format(first=first, second=second))
+    maps = tmp_path / "maps.json"
+    row = {"id": 1, "type": "array", "name": "a", "flags": 0, "bytes_key": 4, "bytes_value": 8, "max_entries": 4}
+    maps.write_text(json.dumps([row]))
+    found = checked(path, maps).sites
+    assert [(site.decision, word(site.verdict)) for site in found] == [("inlined", verdict)] * 2
+    if verdict == "proved":
+        assert found[0].reason == "if the offset of struct bpf_array.value = 312"

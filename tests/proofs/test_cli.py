@@ -259,3 +259,41 @@ def test_inline_claims(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert status == 1  # the bounds test compares 64 bits with a sign-extended max_entries
     assert "map->max_entries = 0x80000000" in out
+
+
+@pytest.mark.parametrize("command", [["check"], ["list"], ["mutants", "--match", "direct/*"]])
+def test_output_that_cannot_be_written(command: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "proofs", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).resolve().parents[2],
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "bpf-devirt: output cannot be written: No space left on device\n"
+
+
+def test_a_closed_pipe_is_no_verdict() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m proofs check | true; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parents[2],
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 141), done.stderr  # all was written before the reader went, or it was not
+    assert "Traceback" not in done.stderr
+
+
+def test_options_that_do_not_go_with_files(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in (["--match", "x"], ["--claim", "inline"]):
+        status, out, err = run(capsys, "check", *option, str(OBJECTS / "for_each.o"))
+        assert (status, out) == (2, "")
+        assert "expected no FILE with it" in err

@@ -50,3 +50,19 @@ def test_the_moving_program_moves() -> None:
     before = program(RELEASE, MOVING)
     done = rewrite(before, analyse(before, RELEASE), RELEASE, Config())
     assert len(done.after.insns) > len(before.insns)
+
+
+@pytest.mark.parametrize("name", ["5.10", "6.1"])
+def test_older_releases_leave_out_what_they_do_not_have(name: str) -> None:
+    """5.10 has no for_each and no lookup_percpu: such faults do not apply, all others are refuted."""
+    release = load_release(name)
+    outcomes = {f"{m.family}/{m.name}": trial(m, release, SOLVER) for m in MUTANTS if m.family == "dispatch"}
+    apart = {key for key, outcome in outcomes.items() if not outcome.applies}
+    assert all(outcome.killed for outcome in outcomes.values() if outcome.applies)
+    expected = {
+        "dispatch/for-each-of-hash-on-array",
+        "dispatch/int-result-array-for_each_map_elem",
+        "dispatch/abi-row-flipped",
+        "dispatch/cpu-narrowed",
+    }
+    assert apart == (expected if name == "5.10" else set())
