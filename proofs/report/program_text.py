@@ -14,6 +14,7 @@ from proofs.cfg import Edge
 from proofs.check_program import Checked
 from proofs.obligation import Refuted, Verdict
 from proofs.outcome import why, word, worst
+from proofs.report.listing import line
 from proofs.report.text import STYLES, clean, put, refutation
 from proofs.site import Site, described
 
@@ -115,15 +116,26 @@ def _open_ends(out: Console, checked: Checked, site: Site) -> None:
         told.append(f"{word(site.verdict)}: {why(site.verdict)}")
     told = list(dict.fromkeys(told))
     broken = [result for result in site.results if isinstance(result.verdict, Refuted)]
-    told += refutation(broken[0]) if broken else []
+    told += [*refutation(broken[0]), *_versions(checked, site)] if broken else []
     told += [f"also refuted: {result.obligation.name}" for result in broken[1:]]
     if not told:
         return
-    line = site.line
-    source = f" ({line.file}:{line.line}: {line.text.strip()})" if line is not None and line.line else ""
+    found = site.line
+    source = f" ({found.file}:{found.line}: {found.text.strip()})" if found is not None and found.line else ""
     out.print(f"  {at}{clean(source)}", markup=False, soft_wrap=True)
     for text in told:
         out.print(f"    {clean(text)}", markup=False, soft_wrap=True)
+
+
+def _versions(checked: Checked, site: Site) -> list[str]:
+    """The call's lines before the rewrite and after it; nothing of a program that is as the kernel runs it."""
+    done = checked.rewritten
+    if done is None:
+        return []
+    names = {done.before.insns[site.slot].imm: site.helper}
+    places = range(done.moved[site.slot], done.moved[site.slot + 1])
+    after = [line(done.after, place, {}, done.relocs.get(place)) for place in places]
+    return [f"  before {line(done.before, site.slot, names)}", *(f"  after  {text}" for text in after)]
 
 
 def _patching(out: Console, checked: Checked) -> None:

@@ -147,3 +147,14 @@ def test_the_rewrite_of_objects_is_proved(path: Path, tmp_path: Path, capsys: py
 
 def first_program(path: Path) -> str:
     return elf.load(path.read_bytes(), path.name).programs[0].name
+
+
+def test_check_shows_a_refuted_call_in_both_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = tmp_path / "before.asm"
+    before.write_text(PROGRAM, encoding="utf-8")
+    assert main(["check", str(before), "--kernel", "6.1", "--reproduce", str(tmp_path / "out")]) == 1
+    out = capsys.readouterr().out
+    assert "      before   13: (85) call bpf_map_delete_elem#3\n" in out
+    assert "      after    19: (85) call htab_map_delete_elem#?\n" in out
+    assert f"  13 ({before}:15: call bpf_map_delete_elem)\n" in out
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["6.1-x86_64-hash-map_delete_elem"]
