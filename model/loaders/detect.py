@@ -10,10 +10,11 @@ import stat
 from collections.abc import Mapping
 
 from model.errors import InputError
-from model.loaders import assembly, elf, map_show, xlated
+from model.loaders import assembly, elf, map_show, rewritten, xlated
 from model.program import Map, Object
 
 MAX_BYTES = 1 << 28  # 256 MiB; larger than any object or dump of a program that the kernel accepts
+_C_SOURCE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 _DUMP_LINE = re.compile(r"^(?:\x1b\[[0-9;]*m|[ \t])*[0-9]{1,10}:[ \t]*\([0-9a-f]{2}\) ", re.MULTILINE)
 _OTHER_DUMPS = (
     (re.compile(r"\A\s*digraph \""), "the graph that bpftool draws with `visual`"),
@@ -39,11 +40,16 @@ def load_bytes(data: bytes, file: str, *, maps: Mapping[int, Map], helper_ids: M
     text = _text(data, file)
     if text.lstrip()[:1] in ("[", "{"):
         return xlated.load_json(text, file, maps)
+    if rewritten.looks_like(text):
+        return rewritten.load(text, file, maps).found
     if _DUMP_LINE.search(text):
         return xlated.load_text(text, file, maps)
     for pattern, name in _OTHER_DUMPS:
         if pattern.search(text):
             raise InputError(file, "", f"expected the dump of `bpftool prog dump xlated`, found {name}")
+    if _C_SOURCE.search(text):
+        how = "compile it with `clang -target bpf -g -O2 -c`"
+        raise InputError(file, "", f"expected an ELF object, a dump or assembly, found C source: {how}")
     return assembly.load(text, file, helper_ids)
 
 

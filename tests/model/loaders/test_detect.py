@@ -8,7 +8,7 @@ import pytest
 
 from model.errors import InputError
 from model.loaders import detect
-from model.program import Form, Object
+from model.program import Form, Object, SymbolRef
 
 DUMPS = Path(__file__).parents[2] / "data" / "dumps"
 HELPER_IDS = {"map_lookup_elem": 1, "for_each_map_elem": 164}
@@ -129,3 +129,18 @@ def test_a_fault_in_the_maps_names_their_file(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         detect.load_file(str(DUMPS / "walk.txt"), maps=str(path), helper_ids=HELPER_IDS)
     assert caught.value.file == str(path)
+
+
+def test_c_source_is_told_from_assembly(tmp_path: Path) -> None:
+    path = tmp_path / "prog.c"
+    path.write_text("#include <linux/bpf.h>\nint prog(void *ctx)\n{\n\treturn 0;\n}\n")
+    with pytest.raises(InputError, match="found C source: compile it with `clang -target bpf"):
+        detect.load_file(str(path), helper_ids={})
+
+
+def test_what_rewrite_prints_is_a_dump_with_names(tmp_path: Path) -> None:
+    path = tmp_path / "after.txt"
+    path.write_text("   0: (18) r1 = map[cells]\n   2: (85) call bpf_for_each_array_elem#?\n   3: (95) exit\n")
+    program = detect.load_file(str(path), helper_ids={}).programs[0]
+    assert [found.name for found in program.maps] == ["cells"]
+    assert program.refs[2] == SymbolRef("bpf_for_each_array_elem")
