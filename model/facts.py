@@ -15,11 +15,14 @@ from model.facts_blocks import End, Graph, build
 from model.facts_calls import Callees
 from model.facts_context import Context
 from model.facts_flow import Flow, Seen
+from model.facts_load import unsettled
 from model.facts_paths import MERGED, obstacles
 from model.facts_replay import Replay
 from model.facts_values import BLANK, UNKNOWN, Frame, Key, MapSet, Place, State
 from model.kernel.release import Release
 from model.program import Form, Map, Program
+
+OUTER = "it may be read through a pointer into the caller's frame"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class SiteFact:
     `callee` is the helper's name without `bpf_` in an object, the symbol in a dump ("" if it has none).
     `pointers` are those that may be in r1, in order of discovery; with `unknown`, also something that
     the input does not tell. `reached` false: no path leads here. With several pointers, `sure_poison`
-    says that the verifier sees more than one, else `pruned_possible` tells why it may not.
+    says that the verifier sees more than one, else `pruned_possible` tells why it may not. `why_unknown`
+    says where the unknown may come from, if that can be told.
     """
 
     slot: int
@@ -52,6 +56,7 @@ class SiteFact:
     reached: bool = False
     sure_poison: bool = False
     pruned_possible: str = ""
+    why_unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def analyse(
     if not program.insns:
         return Facts({})
     _check(program, assumptions)
-    ctx = Context(program, {assumption.map.name: assumption.map for assumption in assumptions})
+    ctx = Context(unsettled(program), {assumption.map.name: assumption.map for assumption in assumptions})
     graph = build(program, [*(assumption.slot for assumption in assumptions), *watch])
     flow = Flow(ctx, graph, Callees(program, release), speculative)
     for assumption in assumptions:
@@ -107,7 +112,7 @@ def analyse(
     flow.run()
     lost = _start_lost(flow, program, graph)
     flow.run()
-    facts = _facts(flow, program, not (lost or speculative or program.fragment or ctx.imprecise))
+    facts = _facts(flow, program, not (lost or speculative or program.fragment or ctx.imprecise or flow.throws))
     return replace(facts, watched={slot: _watched(flow, slot) for slot in watch}) if watch else facts
 
 
@@ -127,6 +132,9 @@ def _check(program: Program, assumptions: Sequence[Assumption]) -> None:
             raise InputError(program.name, place, f"an instruction from 0 to {len(program.insns) - 1}")
         if not 0 <= assumption.reg <= 9:
             raise InputError(program.name, place, "a register from r0 to r9")
+    for start in program.entries:
+        if not any(sub.start == start for sub in program.subprograms):
+            raise InputError(program.name, f"entry at instruction {start}", "the start of a subprogram")
     for slot, ref in program.refs.items():
         number = getattr(ref, "map", None)
         if number is not None and not 0 <= number < len(program.maps):
@@ -144,9 +152,12 @@ def _unknown_arguments() -> State:
 
 
 def _start(flow: Flow, program: Program, graph: Graph) -> None:
-    """The entry; in a fragment also what nothing inside of it leads to, and what others may call."""
+    """The entries; in a fragment also what nothing inside of it leads to, and what others may call."""
     if not program.fragment:
         flow.enter(0, {1: Place.CONTEXT, 10: Frame(0)})
+        for start in program.entries:
+            dumped = program.form is Form.XLATED  # where a call that has no target may be what leads here
+            flow.enter(graph.at[start], _unknown_arguments() if dumped else {10: Frame(0)})
         return
     entered = {target for block in graph.blocks for target in block.targets}
     functions = {block.function for block in graph.blocks if block.function} | set(graph.addressed)
@@ -167,7 +178,8 @@ def _start_lost(flow: Flow, program: Program, graph: Graph) -> bool:
 
 def _facts(flow: Flow, program: Program, told: bool) -> Facts:
     """`told`: every function was entered from where it is called, so a replay of the paths can be complete."""
-    starts = [block.start for block in flow.graph.blocks]
+    blocks = flow.graph.blocks
+    starts = [block.start for block in blocks]
     several = {slot: bisect_right(starts, slot) - 1 for slot, seen in flow.sites.items() if len(seen.keys) > 1}
     labels = obstacles(flow, several.values()) if several else {}
     open_sites = {slot for slot, block in several.items() if _obstacle(flow, flow.sites[slot], labels.get(block))}
@@ -189,7 +201,8 @@ def _facts(flow: Flow, program: Program, told: bool) -> Facts:
         obstacle = _obstacle(flow, seen, labels.get(several.get(slot, -1)))
         found = tuple(pointers[key] for key in seen.keys)
         sure = len(found) > 1 and not obstacle
-        fact = SiteFact(slot, seen.callee.name, found, seen.unknown, True, sure, obstacle)
+        outer = seen.unknown and blocks[bisect_right(starts, slot) - 1].function in flow.ctx.outer
+        fact = SiteFact(slot, seen.callee.name, found, seen.unknown, True, sure, obstacle, OUTER if outer else "")
         sites[slot] = _replayed(fact, replay) if replay is not None and slot in open_sites else fact
     callbacks = {slot: tuple(starts) for slot, starts in sorted(flow.callbacks.items())}
     return Facts(sites, callbacks, _reached(flow, len(program.insns)), _notes(flow, program))
@@ -197,7 +210,8 @@ def _facts(flow: Flow, program: Program, told: bool) -> Facts:
 
 def _replay(flow: Flow) -> Replay:
     replay = Replay(flow)
-    replay.enter(0, flow.states[0] or {})
+    for start in (0, *flow.ctx.program.entries):
+        replay.enter(flow.graph.at[start], flow.states[flow.graph.at[start]] or {})
     replay.run()
     return replay
 
@@ -228,7 +242,12 @@ def _obstacle(flow: Flow, seen: Seen, label: int | None) -> str:
         return "what a subprogram returns, or whether a callback is called, is not told apart path by path"
     if label is not None:
         at = flow.ctx.program.base + label
+        late = flow.closed[label]
+        if late is not None:
+            return f"the branch at {at} depends on {late.value}, which the verifier knows and this input does not tell"
         return f"the verifier may know which way the branch at {at} goes, path by path"
+    if flow.throws:
+        return "a path may end in bpf_throw"
     if flow.ctx.imprecise:
         return "a map pointer is stored through a pointer that is not known exactly"
     return "r1 may also hold something that the input does not tell" if seen.unknown else ""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from model.facts_values import MASK32, MASK64, Fresh, MapSet, State, Storage, Value, fresh, tested
+from model.facts_values import MASK32, MASK64, Fresh, Late, MapSet, State, Storage, Value, fresh, tested
 from model.isa.insn import Insn
 
 JEQ, JGT, JGE, JSET, JNE, JSGT, JSGE = 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70
@@ -51,6 +51,14 @@ def compare(operation: int, left: int, right: int, bits: int) -> bool | None:
             return sa < sb
         case 0xD0:
             return sa <= sb
+    return None
+
+
+def depends(state: State, insn: Insn) -> Late | None:
+    """Which number that is known at load only the jump tests, if any."""
+    for operand in (state.get(insn.dst), state.get(insn.src) if insn.opcode & 0x08 else None):
+        if isinstance(operand, Late):
+            return operand
     return None
 
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from model.facts_values import Frame, Functions, Key, MapSet, Place, State, Storage, Value
 from model.program import Map, Program
 
+KCONFIG: Key = ("kconfig",)
+
 
 @dataclass(slots=True)
 class Context:
     """What steps ask of the program; `leaks` holds the functions that may write a map pointer to a caller's frame.
 
     `keyed` caches the one-pointer sets, `assumed` the maps that the user named. `imprecise` tells of a
-    store of a map pointer that may have gone elsewhere.
+    store of a map pointer that may have gone elsewhere; `outer` are the functions that read a caller's frame.
     """
 
     program: Program
@@ -20,6 +22,7 @@ class Context:
     function: int = 0
     leaks: set[int] = field(default_factory=set)
     imprecise: bool = False
+    outer: set[int] = field(default_factory=set)
     keyed: dict[Key, MapSet] = field(default_factory=dict)
 
     def one(self, key: Key) -> MapSet:
@@ -35,6 +38,8 @@ class Context:
             return self.program.maps[int(key[1])]
         if key[0] == "assumed":
             return self.assumed[str(key[1])]
+        if key == KCONFIG:
+            return Map(".kconfig", "array")
         outer = self.map_of(outer_key(key))
         return outer.inner or Map(f"inner map of {outer.name}", None)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from model.facts_blocks import CALL, LD_IMM64, PSEUDO_FUNC, Block, End, Graph, reverse_postorder
-from model.facts_branch import decided, forget_test, fork
+from model.facts_branch import decided, depends, forget_test, fork
 from model.facts_calls import (
     Callee,
     Callees,
@@ -26,10 +26,12 @@ from model.facts_context import Context
 from model.facts_memory import weaken
 from model.facts_step import STEPS, clobber
 from model.facts_values import (
+    LATE,
     UNKNOWN,
     Frame,
     Functions,
     Key,
+    Late,
     MapSet,
     State,
     Value,
@@ -58,7 +60,8 @@ class Seen:
 class Flow:
     """States at the start of blocks, and what was seen at calls and branches on the way.
 
-    `closed` are the branches (slots) that the verifier may decide although this analysis does not;
+    `closed` are the branches (slots) that the verifier may decide although this analysis does not, with what
+    is known at load only and decides them; `throws` tells of calls behind which the verifier may not go on;
     `callers` maps a function's start to the blocks that call it or hand it over as a callback;
     `merged` holds the blocks behind calls whose result stands for several callers, and callbacks that
     may not be called.
@@ -79,7 +82,8 @@ class Flow:
         self.queue: list[int] = []
         self.queued = bytearray(len(graph.blocks))
         self.sites: dict[int, Seen] = {}
-        self.closed: set[int] = set()
+        self.closed: dict[int, Late | None] = {}
+        self.throws = False
         self.returns: dict[int, Value | None] = {}
         self.callers: dict[int, dict[int, None]] = {}
         self.callbacks: dict[int, dict[int, None]] = {}
@@ -141,6 +145,8 @@ class Flow:
         for reg, value in self.assumptions.get(block.start, ()):
             state[reg] = value
         ctx = self.ctx
+        if ctx.program.relocated:
+            state[LATE] = Late.CORE
         ctx.function = block.function
         self.at = number
         insns = ctx.program.insns
@@ -178,21 +184,22 @@ class Flow:
             return
         sides = fork(state, insn) if outcome is None else (state, state)
         if sides is None:
-            self.close(slot)
+            self.close(slot, depends(state, insn))
             after = forget_test(state, insn)
             sides = (after, after)
         self.enter(taken, sides[0])
         self.enter(following, sides[1])
 
-    def close(self, slot: int) -> None:
+    def close(self, slot: int, late: Late | None) -> None:
         """The verifier may decide the branch at `slot`, on some path that has come here."""
-        self.closed.add(slot)
+        self.closed[slot] = self.closed.get(slot) or late
 
     def _call(self, number: int, state: State, slot: int) -> None:
         """A helper or kernel function: record r1, run callbacks, leave r0 and the frame as they are behind it."""
         insn = self.ctx.program.insns[slot]
         if insn.src == KFUNC:
             callee = kfunc(self.ctx.program, slot)
+            self.throws = self.throws or callee.name == "bpf_throw"
         else:
             callee = self.callees.at(slot)
             if callee.site:

@@ -1,12 +1,28 @@
 """Loads, stores and atomic operations on a `State`: the stack, and what pointers lead to."""
 
-from model.facts_context import Context, is_pointer, put
-from model.facts_values import BLANK, STACK_BYTES, UNKNOWN, Frame, MapSet, Place, State, Storage, Value, fresh, join
+from model.facts_context import KCONFIG, Context, is_pointer, put
+from model.facts_values import (
+    BLANK,
+    STACK_BYTES,
+    UNKNOWN,
+    Frame,
+    Late,
+    MapSet,
+    Place,
+    State,
+    Storage,
+    Value,
+    fresh,
+    join,
+)
 from model.isa.insn import Insn
 from model.program import Form
 
 SIZES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
 """Bytes by the size bits of a load's or store's opcode (RFC 9669, 5)."""
+
+ANYWHERE = 1 << 16
+"""An offset that no instruction has: a CO-RE relocation sets it, and the size with it."""
 
 RDONLY_PROG = 1 << 7
 FETCHES = 0x01
@@ -20,14 +36,20 @@ def load(ctx: Context, state: State, insn: Insn, slot: int) -> None:
 
 def loaded(ctx: Context, state: State, src: int, off: int, size: int, slot: int) -> Value | None:
     base = state.get(src)
-    narrow = fresh(slot, (1 << 8 * size) - 1) if size < 8 else None
-    if base is None:
+    # Relocated, it may be as narrow as one byte; whatever a byte can hold, the number can.
+    narrow = fresh(slot, 0xFF if off == ANYWHERE else (1 << 8 * size) - 1) if size < 8 else None
+    if base is None or isinstance(base, Late):
         return narrow
     if isinstance(base, Frame):
         return _load_stack(state, base, off, size)
+    if isinstance(base, Storage) and KCONFIG in base.keys:
+        return Late.KCONFIG
     if size < 8:
         return narrow if base is Place.CONTEXT or (isinstance(base, Storage) and _writable(ctx, base)) else None
-    if base is Place.CONTEXT or base is Place.OUTER or (isinstance(base, MapSet) and base.unknown):
+    if base is Place.OUTER:
+        ctx.outer.add(ctx.function)
+        return UNKNOWN
+    if base is Place.CONTEXT or (isinstance(base, MapSet) and base.unknown):
         return UNKNOWN
     if isinstance(base, Storage) and ctx.program.form is Form.XLATED:
         return ctx.inner(base.keys)
@@ -41,6 +63,8 @@ def _writable(ctx: Context, base: Storage) -> bool:
 
 
 def _load_stack(state: State, base: Frame, off: int, size: int) -> Value | None:
+    if off == ANYWHERE:
+        return UNKNOWN
     if base.off is None or not base.sure:
         return UNKNOWN if size == 8 else None
     address = base.off + off
@@ -65,7 +89,7 @@ def store_imm(ctx: Context, state: State, insn: Insn, slot: int) -> None:
 def store(ctx: Context, state: State, dst: int, off: int, size: int, value: Value | None) -> None:
     """`*(size *)(dst + off) = value`, wherever in this frame, or a caller's, that can be."""
     base = state.get(dst)
-    if isinstance(base, Frame) and base.sure and base.off is not None:
+    if isinstance(base, Frame) and base.sure and base.off is not None and off != ANYWHERE:
         address = base.off + off
         if not -STACK_BYTES <= address < 0:
             return
@@ -76,7 +100,7 @@ def store(ctx: Context, state: State, dst: int, off: int, size: int, value: Valu
             put_slot(state, key, None)
     elif isinstance(base, Frame) or base is Place.OUTER or (isinstance(base, MapSet) and base.unknown):
         if base is not Place.OUTER:
-            weaken(state, value if size == 8 else None)
+            weaken(state, value if size == 8 or off == ANYWHERE else None)
         if is_pointer(value):
             ctx.leaks.add(ctx.function)
             ctx.imprecise = True

@@ -5,7 +5,8 @@ verifier too if every branch on it can go both ways for a value that nothing has
 is sound). A branch of another kind ("closed") may be decided one way on one path and the other way on
 another. What lies before a block through which every path to the call leads, and at which no register
 or slot can hold two map pointers, does not matter: whichever way the verifier came there, all of the
-pointers at the call come about behind it.
+pointers at the call come about behind it. But the verifier must surely come to that block: every path to
+the program's end leads through it, too. Else a closed branch before it may leave the call unreached.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ def obstacles(flow: Flow, sites: Iterable[int]) -> dict[int, int]:
     """
     successors = _edges(flow)
     region = _reaching(successors, sites)
-    resets = _resets(flow, successors, region)
+    resets = _resets(flow, successors)
     label: dict[int, int] = {}
     pending: list[int] = []
     for number, targets in enumerate(successors):
@@ -91,18 +92,26 @@ def _reaching(successors: Sequence[Sequence[int]], sites: Iterable[int]) -> byte
     return region
 
 
-def _resets(flow: Flow, successors: Sequence[Sequence[int]], region: bytearray) -> set[int]:
-    """Blocks that every path to a later block of the region passes, with one map pointer a place at most.
+def _resets(flow: Flow, successors: Sequence[Sequence[int]]) -> set[int]:
+    """Blocks that every path from the entry to the program's end passes, with one map pointer a place at most.
 
-    In reverse postorder a block that no forward edge of the region jumps over is passed by every path.
+    In reverse postorder a block that no forward edge jumps over is passed by every path; an exit from
+    the entry function, or out of a fragment, is an edge to a place behind all blocks. Callees return to
+    their callers, so what jumps over them are the edges from calls to their continuations.
     """
+    blocks = flow.graph.blocks
     order = reverse_postorder(successors)
     change = [0] * (len(order) + 1)
     for number, targets in enumerate(successors):
-        for target in targets:
-            if region[number] and region[target] and order[number] < order[target]:
+        block = blocks[number]
+        places = [order[target] for target in targets]
+        leaves = block.end is End.EXIT and block.function == blocks[0].function
+        if flow.states[number] is not None and (leaves or any(target < 0 for target in block.targets)):
+            places.append(len(order))
+        for place in places:
+            if order[number] < place:
                 change[order[number] + 1] += 1
-                change[order[target]] -= 1
+                change[place] -= 1
     block_at = [0] * len(order)
     for number, position in enumerate(order):
         block_at[position] = number
@@ -110,7 +119,7 @@ def _resets(flow: Flow, successors: Sequence[Sequence[int]], region: bytearray) 
     covered = 0
     for position, number in enumerate(block_at):
         covered += change[position]
-        if not covered and region[number] and _single(flow.states[number]):
+        if not covered and _single(flow.states[number]):
             resets.add(number)
     return resets
 

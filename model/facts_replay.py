@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from model.facts_blocks import Block
 from model.facts_calls import Callee, passed, returned
 from model.facts_flow import Flow
-from model.facts_values import Frame, Key, MapSet, State, Value
+from model.facts_values import Frame, Key, Late, MapSet, State, Value
 
 MOST_STEPS = 400_000
 """Instructions gone through at most, with three more for each place a block's state has: about a third of a second."""
@@ -74,7 +74,7 @@ class Replay(Flow):
         super().branch(block, state, slot)
         self.sure = before
 
-    def close(self, slot: int) -> None:
+    def close(self, slot: int, late: Late | None) -> None:
         self.sure = False
 
     def record(self, slot: int, callee: Callee, value: Value | None) -> None:

@@ -7,7 +7,7 @@ decided here only where the kernel decides it too.
 
 from collections.abc import Callable
 
-from model.facts_context import Context, put
+from model.facts_context import KCONFIG, Context, put
 from model.facts_memory import SIZES, atomic, load, store_imm, store_reg
 from model.facts_values import (
     MASK32,
@@ -17,6 +17,7 @@ from model.facts_values import (
     Fresh,
     Functions,
     Key,
+    Late,
     MapSet,
     Place,
     State,
@@ -26,7 +27,7 @@ from model.facts_values import (
     tested,
 )
 from model.isa.insn import Insn
-from model.program import Form, MapRef
+from model.program import ExternRef, Form, MapRef
 
 
 def forget(ctx: Context, state: State, insn: Insn, slot: int) -> None:
@@ -41,6 +42,8 @@ def load_imm64(ctx: Context, state: State, insn: Insn, slot: int) -> None:
     if isinstance(ref, MapRef):
         key: Key = ("map", ref.map)
         value = ctx.one(key) if ref.offset is None else Storage((key,))
+    elif isinstance(ref, ExternRef):
+        value = Storage((KCONFIG,)) if ref.kind == "kconfig" else Late.KSYM
     elif insn.src in (1, 5):
         value = UNKNOWN
     elif insn.src == 4:
@@ -72,6 +75,8 @@ def move32_reg(ctx: Context, state: State, insn: Insn, slot: int) -> None:
         state[insn.dst] = value & MASK32
     elif insn.off == 0 and isinstance(value, Fresh):
         put(state, insn.dst, value if value.mask <= MASK32 else narrowed(value, 0x50, MASK32, slot, 64))
+    elif insn.off == 0 and isinstance(value, Late):
+        state[insn.dst] = value
     else:
         state.pop(insn.dst, None)
 
@@ -89,6 +94,8 @@ def arithmetic(ctx: Context, state: State, insn: Insn, slot: int) -> None:
         result = narrowed(left, opcode & 0xF0, right, slot, 64 if wide else 32)
     elif wide:
         result = pointer_arithmetic(ctx, opcode & 0xF0, left, right)
+    if result is None:
+        result = left if isinstance(left, Late) else right if isinstance(right, Late) else None
     put(state, insn.dst, result)
 
 
@@ -164,7 +171,7 @@ def pointer_arithmetic(ctx: Context, operation: int, left: Value | None, right: 
     """A pointer plus or minus something; anything else that involves a pointer is none afterwards."""
     if operation not in (0x00, 0x10):
         return None
-    if operation == 0x00 and (left is None or isinstance(left, int | Fresh)):
+    if operation == 0x00 and (left is None or isinstance(left, int | Fresh | Late)):
         left, right = right, left
     if isinstance(left, Frame):
         if isinstance(right, int) and left.off is not None:
@@ -173,8 +180,8 @@ def pointer_arithmetic(ctx: Context, operation: int, left: Value | None, right: 
             return Frame(off, left.sure) if -(1 << 31) <= off <= 1 << 31 else Frame(None, False)
         return Frame(None, False)
     if isinstance(left, MapSet):
-        if right == 0 or (left.unknown and not left.keys):
-            return left
+        if right == 0 or isinstance(right, Late) or (left.unknown and not left.keys):
+            return left  # the verifier takes no other number than 0
         if ctx.program.form is Form.XLATED:
             return UNKNOWN if left.unknown else Storage(left.keys)
         return UNKNOWN if left.unknown else None

@@ -14,8 +14,8 @@ Key = tuple[str | int, ...]
 """Identity of a map pointer as the verifier compares them (`record_func_map`, kernel/bpf/verifier.c of 6.1).
 
 ("map", i) is the program's map i, ("inner", i) the template of the outer map i (`inner_map_meta`, one
-for each outer map, however equal they are), ("inner", "assumed", n) that of an assumed map and
-("assumed", n) an assumed map.
+for each outer map, however equal they are), ("inner", "assumed", n) that of an assumed map,
+("assumed", n) an assumed map and ("kconfig",) the map of the .kconfig variables.
 """
 
 
@@ -98,11 +98,25 @@ class Place(Enum):
     PLAIN = "plain"
 
 
-Value = int | MapSet | Storage | Frame | Functions | Fresh | Place
+class Late(Enum):
+    """A number that the verifier knows, and the program as it was read does not tell.
+
+    `value` says where it comes from. A test of it may go one way only.
+    """
+
+    CORE = "a CO-RE relocation"
+    KCONFIG = "a .kconfig variable"
+    KSYM = "the address of a kernel symbol"
+
+
+Value = int | MapSet | Storage | Frame | Functions | Fresh | Place | Late
 """A constant is an int of 64 bits, unsigned."""
 
 State = dict[int, Value]
 """Registers under 0 to 10, stack slots under their offset (-512 to -8, multiples of 8), flags from 99 on."""
+
+LATE = 11
+"""A register of the analysis' own: Late.CORE, the operand of what a CO-RE relocation changes."""
 
 BLANK = 99
 """Key of a state: a stack slot that is not listed may hold anything (else: a plain value)."""

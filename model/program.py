@@ -98,6 +98,10 @@ class Program:
     may leave the listing). `refs` tells what the slot of a 64-bit load or call names; for a map load
     `insns[slot].src` is 1 (map) or 2 (map value). `hidden` says that call immediates were withheld
     by the kernel (restricted pointers), so nothing can be said of call targets that have no name.
+    `relocated` are the slots whose immediate, offset or access size the loader changes when the program
+    is loaded (CO-RE relocations: libbpf 1.x, bpf_core_patch_insn), to numbers that the input does not
+    tell. `entries` are the starts of subprograms that the kernel enters on its own, besides the first
+    one, with any number in r1 (exception callbacks of 6.7 and later).
     `notes` are the loader's remarks to the user (one line each).
     """
 
@@ -114,6 +118,8 @@ class Program:
     fragment: bool = False
     hidden: bool = False
     notes: tuple[str, ...] = ()
+    relocated: frozenset[int] = frozenset()
+    entries: tuple[int, ...] = ()
 
     def with_notes(self, *notes: str) -> "Program":
         return replace(self, notes=self.notes + notes)

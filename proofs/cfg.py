@@ -90,7 +90,7 @@ def build(
 
     Linear in the program's length.
     """
-    graph: nx.DiGraph[Node] = nx.DiGraph()
+    graph: nx.DiGraph[Node] = nx.DiGraph(roots=[("block", start) for start in (0, *program.entries)])
     leaders = _leaders(program)
     owner = _owners(program, leaders)
     for position, start in enumerate(leaders):
@@ -167,9 +167,9 @@ def edges(graph: "nx.DiGraph[Node]") -> Iterator[tuple[Node, Node, Edge]]:
 
 
 def reachable(graph: "nx.DiGraph[Node]") -> set[Node]:
-    """The nodes that the entry reaches, itself included."""
-    entry: Node = ("block", 0)
-    return {entry} | nx.descendants(graph, entry)
+    """The nodes that the program's entries reach, themselves included."""
+    roots: list[Node] = graph.graph["roots"]
+    return set(roots).union(*(nx.descendants(graph, root) for root in roots))
 
 
 def recursive(program: Program) -> str | None:

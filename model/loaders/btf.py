@@ -78,9 +78,21 @@ class Variable:
 
 
 class Btf:
-    """The types of one object, numbered from 1; 0 is void."""
+    """The types of one object, numbered from 1; 0 is void. `tags` are the ids of its DECL_TAGs."""
 
-    __slots__ = ("_at", "_data", "_file", "_order", "_place", "_resolved", "_sizes", "_types", "datasecs", "strings")
+    __slots__ = (
+        "_at",
+        "_data",
+        "_file",
+        "_order",
+        "_place",
+        "_resolved",
+        "_sizes",
+        "_types",
+        "datasecs",
+        "strings",
+        "tags",
+    )
 
     def __init__(self, data: bytes, file: str, place: str = "section .BTF") -> None:
         """Locate all types; InputError for a header, length, kind or string offset that does not fit."""
@@ -94,6 +106,7 @@ class Btf:
         if strings[0] == strings[1] or data[strings[0]] or data[strings[1] - 1]:
             raise self.error(strings[0], "expected strings that begin and end with NUL")
         self.datasecs: dict[str, int] = {}
+        self.tags: list[int] = []
         self._types: dict[int, Type] = {}
         self._resolved: dict[int, Type] = {}
         self._sizes: dict[int, int] = {}
@@ -115,6 +128,8 @@ class Btf:
             once, each = _EXTRA[kind]
             if kind == Kind.DATASEC:
                 self.datasecs.setdefault(self.strings.name(name), len(places))
+            elif kind == Kind.DECL_TAG:
+                self.tags.append(len(places))
             places.append(at)
             at += 12 + once + each * (info & 0xFFFF)
         if at != end:
@@ -195,6 +210,11 @@ class Btf:
             return found.vlen
         linkage: int = struct.unpack_from(self._order + "I", self._data, found.at + 12)[0]
         return linkage
+
+    def component(self, found: Type) -> int:
+        """Which member or parameter a DECL_TAG is of, -1 for the type itself."""
+        index: int = struct.unpack_from(self._order + "i", self._data, found.at + 12)[0]
+        return index
 
     def _elements(self, found: Type, form: str) -> list[tuple[int, ...]]:
         row = struct.Struct(self._order + form)

@@ -10,7 +10,7 @@ from model.errors import InputError
 from model.isa import codec
 from model.isa.insn import Insn
 from model.isa.opcodes import WIDE, Class, Jmp
-from model.loaders import elf_btf_ext, elf_file, elf_functions, elf_maps, elf_relocations
+from model.loaders import elf_btf_ext, elf_exceptions, elf_file, elf_functions, elf_maps, elf_relocations
 from model.loaders.btf import Btf
 from model.loaders.elf_btf_ext import BtfExt
 from model.loaders.elf_file import ElfFile, Section
@@ -45,7 +45,8 @@ def load(data: bytes, file: str) -> Object:
     for function in starts.values():
         _check(elf, function, insns[function.section])
     names = {index: section.name for index, section in code.items()}
-    linker = Linker(file, insns, targets, starts, names, tuple(table.maps), info)
+    exceptions = elf_exceptions.callbacks(btf, functions)
+    linker = Linker(file, insns, targets, starts, names, tuple(table.maps), info, exceptions)
     programs = tuple(linker.program(function) for function in functions if function.entry)
     return Object(file, programs, linker.maps, _license(elf), elf.byteorder, tuple(_notes(info)))
 

@@ -13,7 +13,8 @@ from model.loaders.elf_relocations import CodeRef
 class Function:
     """Slots `start` to `end` (exclusive) of a section; `entry` says that it is a program of its own.
 
-    Compared by identity: there is one value for a symbol, and linking looks it up very often.
+    `local` tells of a static one. Compared by identity: there is one value for a symbol, and linking looks
+    it up very often.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Function:
     start: int
     end: int
     entry: bool
+    local: bool = False
 
     @property
     def ref(self) -> CodeRef:
@@ -63,7 +65,7 @@ def find(elf: ElfFile, code: Iterable[Section], targets: set[CodeRef]) -> list[F
                 entry = not outside and (start.at not in called[index] or (whole and not start.local))
             else:
                 entry = _is_entry(start, called[index])
-            found.append(Function(start.name, index, start.at, end, entry))
+            found.append(Function(start.name, index, start.at, end, entry, start.local))
     return found
 
 

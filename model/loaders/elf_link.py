@@ -25,7 +25,10 @@ _PSEUDO_MAP, _PSEUDO_MAP_VALUE, _PSEUDO_KFUNC = 1, 2, 2
 
 @dataclass(slots=True)
 class Linker:
-    """`code`, `targets` by section index; `sections` has the sections' names; `lines` is None without .BTF.ext."""
+    """`code`, `targets` by section index; `sections` has the sections' names; `info` is None without .BTF.ext.
+
+    `exceptions` has the exception callback of each program that names one.
+    """
 
     file: str
     code: Mapping[int, tuple[Insn, ...]]
@@ -34,6 +37,7 @@ class Linker:
     sections: Mapping[int, str]
     maps: tuple[Map, ...]
     info: BtfExt | None
+    exceptions: Mapping[str, Function] = field(default_factory=dict)
     _sorted: dict[int, list[int]] = field(default_factory=dict)
     _slots: dict[Function, list[int]] = field(default_factory=dict)
     _callees: dict[Function, list[Function]] = field(default_factory=dict)
@@ -41,16 +45,17 @@ class Linker:
 
     def program(self, entry: Function) -> Program:
         """The program that begins with `entry`; InputError where it is too long."""
-        bases = self._layout(self.functions[entry.ref])
+        thrown = self.exceptions.get(entry.name)
+        bases = self._layout(self.functions[entry.ref], thrown)
         insns: list[Insn] = []
         refs: dict[int, Ref] = {}
         lines: dict[int, Line] = {}
-        relocations = 0
+        relocated: list[int] = []
         for function, base in bases.items():
             insns += self.code[function.section][function.start : function.end]
             for slot in self._referring(function):
                 self._place(insns, refs, bases, function, slot, base)
-            relocations += self._describe(lines, function, base)
+            relocated += self._describe(lines, function, base)
         section = self.sections[entry.section]
         return Program(
             entry.name,
@@ -63,14 +68,16 @@ class Linker:
             lines,
             section=section,
             type=section.lstrip("?").split("/", 1)[0],
-            notes=tuple(_notes(refs, relocations)),
+            notes=tuple(_notes(refs, len(relocated))),
+            relocated=frozenset(relocated),
+            entries=() if thrown is None else (bases[thrown],),
         )
 
-    def _layout(self, entry: Function) -> dict[Function, int]:
-        """Where each function goes, in slots, in order."""
+    def _layout(self, entry: Function, thrown: Function | None) -> dict[Function, int]:
+        """Where each function goes, in slots, in order: the exception callback behind what the entry reaches."""
         bases = {entry: 0}
         length = entry.end - entry.start
-        path = [iter(self._reached(entry))]
+        path = [iter([] if thrown is None else [thrown]), iter(self._reached(entry))]
         while path:
             callee = next(path[-1], None)
             if callee is None:
@@ -140,10 +147,10 @@ class Linker:
         if not isinstance(target, CodeRef):
             refs[at] = target
 
-    def _describe(self, lines: dict[int, Line], function: Function, base: int) -> int:
-        """Source lines of a function; returns how many CO-RE relocations it has."""
+    def _describe(self, lines: dict[int, Line], function: Function, base: int) -> list[int]:
+        """Source lines of a function; returns the slots of its CO-RE relocations, one for each."""
         if self.info is None:
-            return 0
+            return []
         name = self.sections[function.section]
         rows = self.info.lines.get(name, [])
         first = bisect_left(rows, function.start, key=lambda row: row[0])
@@ -151,7 +158,8 @@ class Linker:
         for slot, line in rows[first:last]:
             lines[base + slot - function.start] = line
         core = self.info.core.get(name, [])
-        return bisect_left(core, function.end) - bisect_left(core, function.start)
+        found = core[bisect_left(core, function.start) : bisect_left(core, function.end)]
+        return [base + slot - function.start for slot in found]
 
 
 def _notes(refs: Mapping[int, Ref], relocations: int) -> Iterator[str]:

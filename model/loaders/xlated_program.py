@@ -26,11 +26,12 @@ def build(listing: Listing, file: str, maps: Mapping[int, Map], number: int) -> 
     hidden, notes = _withheld(listing, refs)
     if fragment and listing.base == 0:
         notes = (*notes, "the listing does not hold the whole program: it ends early or jumps leave it")
+    subprograms = _subprograms(listing, targets, name)
     return Program(
         name=name,
         insns=tuple(listing.insns),
         maps=used,
-        subprograms=_subprograms(listing, targets, name),
+        subprograms=subprograms,
         refs=refs,
         lines=listing.lines,
         form=Form.XLATED,
@@ -39,6 +40,7 @@ def build(listing: Listing, file: str, maps: Mapping[int, Map], number: int) -> 
         fragment=fragment,
         hidden=hidden,
         notes=notes,
+        entries=() if fragment else _entries(subprograms, targets),
     )
 
 
@@ -89,6 +91,12 @@ def _subprograms(listing: Listing, targets: Mapping[int, int], name: str) -> tup
     starts = sorted(names)
     ends = [*starts[1:], size]
     return tuple(Subprogram(names[start], start, end) for start, end in zip(starts, ends, strict=True))
+
+
+def _entries(subprograms: tuple[Subprogram, ...], targets: Mapping[int, int]) -> tuple[int, ...]:
+    """What nothing in the program names: the kernel has dropped what it did not verify, so it enters that by itself."""
+    named = {0, *targets.values()}
+    return tuple(subprogram.start for subprogram in subprograms if subprogram.start not in named)
 
 
 def _refs(listing: Listing, maps: Mapping[int, Map]) -> tuple[tuple[Map, ...], dict[int, Ref]]:

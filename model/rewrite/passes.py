@@ -66,7 +66,8 @@ def _decisions(facts: Facts, release: Release, config: Config, helpers: Mapping[
         if helper is None:
             continue
         keys = tuple(pointer.key for pointer in fact.pointers)
-        kind = (fact.callee, keys, fact.unknown, fact.reached, fact.sure_poison, fact.pruned_possible)
+        told = (fact.unknown, fact.reached, fact.sure_poison, fact.pruned_possible, fact.why_unknown)
+        kind = (fact.callee, keys, told)
         found = known.get(kind)
         if found is None:
             found = known[kind] = decide(release, config, helper, fact)

@@ -77,7 +77,17 @@ def apply(program: Program, patches: Mapping[int, Patch]) -> Patched:
                 refs[moved[slot] + index] = SymbolRef(reloc.symbol)
     subprograms = tuple(Subprogram(sub.name, moved[sub.start], moved[sub.end]) for sub in program.subprograms)
     lines = {moved[slot]: line for slot, line in program.lines.items()}
-    result = replace(program, insns=tuple(after), subprograms=subprograms, refs=refs, lines=lines)
+    relocated = frozenset(moved[slot] for slot in program.relocated if slot not in patches)
+    entries = tuple(moved[start] for start in program.entries)
+    result = replace(
+        program,
+        insns=tuple(after),
+        subprograms=subprograms,
+        refs=refs,
+        lines=lines,
+        relocated=relocated,
+        entries=entries,
+    )
     return Patched(result, moved, relocs)
 
 

@@ -6,7 +6,7 @@ from html import escape
 
 import networkx as nx
 
-from proofs.cfg import INDIRECT, Edge, Node, edges
+from proofs.cfg import INDIRECT, Edge, Node, edges, reachable
 from proofs.check_program import Checked
 
 FORMATS = (".dot", ".json", ".svg")
@@ -81,7 +81,7 @@ def as_json(checked: Sequence[Checked]) -> str:
     programs = []
     for one in checked:
         graph = graph_of(one)
-        live = nx.descendants(graph, ("block", 0)) | {("block", 0)}
+        live = reachable(graph)
         ids = {node: f"{node[0]}:{node[1]}" for node in graph.nodes}
         nodes = [
             {"id": ids[node], "kind": node[0], "label": label(one, node), "reachable": node in live} for node in graph
@@ -96,7 +96,7 @@ def as_json(checked: Sequence[Checked]) -> str:
 
 def _rows(graph: "nx.DiGraph[Node]") -> list[list[Node]]:
     """Nodes by their distance from the entry; what the entry does not reach comes last."""
-    layers: list[list[Node]] = [sorted(layer, key=str) for layer in nx.bfs_layers(graph, [("block", 0)])]
+    layers: list[list[Node]] = [sorted(layer, key=str) for layer in nx.bfs_layers(graph, graph.graph["roots"])]
     placed = {node for layer in layers for node in layer}
     rest = [node for node in graph.nodes if node not in placed]
     return [*layers, rest] if rest else layers

@@ -16,7 +16,9 @@ SURE = {
     "a loop whose test is fresh each time": (
         f"r6 = map[A]\nagain: r1 = r6\n{LOOKUP}r6 = map[B]\ncall get_prandom_u32\nif r0 != 0 goto again\n"
     ),
-    "what was decided before all maps": f"r6 = *(u64 *)(r1 +0)\nif r6 == 0 goto out\n{FORK}{BOTH}{LOOKUP}out: ",
+    "what was decided before all maps, and did not lead past them": (
+        f"r6 = *(u64 *)(r1 +0)\nif r6 == 0 goto one\nr7 = 1\none: {FORK}{BOTH}{LOOKUP}"
+    ),
     "two calls of one function, one after the other": (
         f"r1 = map[A]\ncall use\nr1 = map[B]\ncall use\n{END}.func use\n{LOOKUP}"
     ),
@@ -85,6 +87,17 @@ EXACT = {
 }
 
 OPEN = {
+    "a fork that may not be reached": f"r6 = *(u64 *)(r1 +0)\nif r6 == 0 goto out\n{FORK}{BOTH}{LOOKUP}out: ",
+    "a fork behind what a function returns": (
+        f"call zero\nif r0 == 0 goto out\n{FORK}{BOTH}{LOOKUP}out: {END}.func zero\nr0 = 0\n"
+    ),
+    "a fork in a function that may return before": (
+        f"r2 = 0\ncall use\n{END}.func use\nif r2 == 0 goto out\n{FORK}{BOTH}{LOOKUP}out: r0 = 0\n"
+    ),
+    "a fork that an exit may come before": (f"r6 = *(u64 *)(r1 +0)\nif r6 != 0 goto on\n{END}on: {FORK}{BOTH}{LOOKUP}"),
+    "a fork behind a loop that may not end here": (
+        f"r6 = *(u64 *)(r1 +0)\nagain: r6 += -1\nif r6 == 0 goto out\nif r6 s> 9 goto again\n{FORK}{BOTH}{LOOKUP}out: "
+    ),
     "a switch that cannot be": (
         "r6 = *(u32 *)(r1 +0)\nr8 = map[A]\nif r6 == 1 goto meet\nif r6 == 1 goto two\ngoto meet\n"
         f"two: r8 = map[B]\nmeet: r1 = r8\n{LOOKUP}"
