@@ -1,6 +1,6 @@
 """The claims of a release beside Dispatch, family by family."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,9 +32,10 @@ Build = Callable[[], list[Obligation]]
 
 
 def _inline(release: Release, abi: Abi) -> Iterator[tuple[str, Build]]:
-    for map_type in inline_types(release):
+    for map_type in [*inline_types(release), *_unread(release, inline_types(release))]:
         name = f"inline/{release.name}/{map_type}/map_lookup_elem"
-        yield name, partial(inline_obligations, release, abi, map_type)
+        unread = release.lookup_hole(map_type, abi.name)
+        yield name, partial(_refuse, unread) if unread else partial(inline_obligations, release, abi, map_type)
 
 
 def _callback(release: Release, abi: Abi) -> Iterator[tuple[str, Build]]:
@@ -43,6 +44,18 @@ def _callback(release: Release, abi: Abi) -> Iterator[tuple[str, Build]]:
         name = f"callback/{release.name}/{map_type}"
         yield name, partial(callback_obligations, release, map_type)
         yield f"{name}/bounded", partial(callback_obligations, release, map_type, bounded=True)
+    for map_type in _unread(release, callback_types(release)):
+        yield f"callback/{release.name}/{map_type}", partial(_refuse, release.type_hole(map_type))
+
+
+def _unread(release: Release, listed: Sequence[str]) -> list[str]:
+    """Types whose operations were not read: whether they have what the claim is about cannot be told."""
+    types = [*release.map_types, *release.lost("type")]
+    return [name for name in types if name not in listed and release.type_hole(name)]
+
+
+def _refuse(unread: str) -> list[Obligation]:
+    raise Unsupported(unread)
 
 
 FAMILIES: Mapping[str, Callable[[Release, Abi], Iterator[tuple[str, Build]]]] = {

@@ -7,7 +7,7 @@ from model.errors import Unsupported
 from model.facts import Assumption, Facts, SiteFact, analyse
 from model.kernel.data import load_release
 from model.kernel.release import Release
-from model.program import Form, Line, Program
+from model.program import Form, Line, Program, SymbolRef
 from model.rewrite.config import Config
 from model.rewrite.direct_call import Decision, Kind
 from model.rewrite.passes import Rewritten, rewrite
@@ -20,6 +20,7 @@ from proofs.outcome import worst
 from proofs.properties import patching
 from proofs.properties.direct import Direct, direct
 from proofs.site import Leftover, Residual, Site, leftover
+from proofs.symbols import OPERATION
 
 CALL = 0x85
 POISONED = 195896080  # 0xbad2310, libbpf's mark of a call whose relocation failed
@@ -56,7 +57,10 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
         watch = candidates(program) if program.form is Form.XLATED else ()
         facts = analyse(program, claims.release, assumptions, speculative=config.unprivileged, watch=watch)
         if program.form is Form.XLATED:
+            refuse_unread(program, facts, claims)
             sites = dump_sites(program, facts, claims, config)
+            refuse_unseen(program, facts, claims, sites)
+            sites = tuple(_trusted(site, claims.release) for site in sites)
             lines = lines_of(program, [site.slot for site in sites])
             sites = tuple(replace(site, line=lines.get(site.slot)) for site in sites)
             still = range(len(program.insns) + 1)
@@ -65,7 +69,8 @@ def check(program: Program, claims: Claims, config: Config, assumptions: Sequenc
         refuse_unknown_helpers(program, facts, claims)
         done = rewrite(program, facts, claims.release, config)
         lines = lines_of(program, facts.sites)
-        sites = tuple(_site(done, facts.sites[d.slot], d, claims, lines.get(d.slot)) for d in done.decisions)
+        made = (_site(done, facts.sites[d.slot], d, claims, lines.get(d.slot)) for d in done.decisions)
+        sites = tuple(_trusted(site, claims.release) for site in made)
         patched = frozenset(d.slot for d in done.decisions if d.patch is not None)
         moves = patching.check(program, done.after, done.moved, patched, claims.functions)
         graph = direct(done.after, facts, claims.release, claims.symbols, sites, done.moved)
@@ -80,8 +85,8 @@ def refuse_unknown_helpers(program: Program, facts: Facts, claims: Claims) -> No
     In dead code such calls are harmless: CO-RE poisons calls there with an id that no kernel has.
     """
     ids = set(claims.release.helper_ids.values())
-    lost = {row.helper for row in claims.release.rewrites} - claims.release.helpers.keys()
-    unread = {claims.release.helper_ids[name] for name in lost if name in claims.release.helper_ids}
+    numbers = claims.release.helper_ids
+    unread = {numbers[name]: why for name, why in _lost(claims.release).items() if name in numbers}
     for slot, insn in enumerate(program.insns):
         if insn.opcode != CALL or insn.src != 0 or not facts.reached[slot]:
             continue
@@ -94,7 +99,54 @@ def refuse_unknown_helpers(program: Program, facts: Facts, claims: Claims) -> No
                 f"release {release} has no helper {_named(insn.imm)} (call at {at}): it refuses the program"
             )
         if insn.imm in unread:
-            raise Unsupported(f"the body of the helper that is called at {at} was not read from the release's source")
+            raise Unsupported(_why(at, unread[insn.imm]))
+
+
+def _lost(release: Release) -> dict[str, str]:
+    """Helpers that the release rewrites without their bodies' having been read, with the reason where it has one."""
+    lost = [row.helper for row in release.rewrites if row.helper not in release.helpers]
+    names = dict.fromkeys([*lost, *release.lost("helper"), *release.lost("rewrite")])
+    return {name: release.rewrite_hole(name) for name in names}
+
+
+def _why(at: int, unread: str) -> str:
+    body = f"the body of the helper that is called at {at} was not read from the release's source"
+    return f"{body}: {unread}" if unread else body
+
+
+def refuse_unread(program: Program, facts: Facts, claims: Claims) -> None:
+    """Raises `Unsupported` for a reachable helper call, in the kernel's form, whose body was not read."""
+    lost = _lost(claims.release)
+    for slot in facts.sites if lost else ():
+        ref = program.refs.get(slot)
+        name = claims.symbols.get(ref.name) if isinstance(ref, SymbolRef) else None
+        if name in lost and facts.reached[slot]:
+            raise Unsupported(_why(program.base + slot, lost[name]))
+
+
+def refuse_unseen(program: Program, facts: Facts, claims: Claims, sites: Sequence[Site]) -> None:
+    """Raises `Unsupported` for a call of an operation that is no site, where a rewrite was not read: it may be its."""
+    holes = claims.release.holes
+    unread = next((why for key, why in holes.items() if key.startswith(("helper:", "rewrite:", "slot:"))), "")
+    if not unread:
+        return
+    known = {site.slot for site in sites}
+    for slot in facts.sites:
+        ref = program.refs.get(slot)
+        called = isinstance(ref, SymbolRef) and claims.symbols.get(ref.name) == OPERATION
+        if called and slot not in known and facts.reached[slot]:
+            raise Unsupported(f"call at {program.base + slot}: {unread}")
+
+
+def _trusted(site: Site, release: Release) -> Site:
+    """The site; unsupported where the release's data cannot tell what becomes of it."""
+    known = [pointer.map.type for pointer in site.maps if pointer.map.type is not None]
+    unread = next(filter(None, (release.hole(site.helper, kind) for kind in known)), "")
+    unread = unread or release.rewrite_hole(site.helper)
+    if not unread or site.decision == "dead":
+        return site
+    left = None if site.leftover is None else Leftover(Residual.UNCLEAR, unread, NoRule(unread))
+    return replace(site, verdict=NoRule(unread), leftover=left)
 
 
 def _named(helper: int) -> str:

@@ -11,6 +11,7 @@ from model.rewrite.direct_call import direct_patch
 from proofs.obligation import NoRule, Obligation, Verdict
 from proofs.outcome import worst
 from proofs.properties.dispatch_cases import Pair, Row, claim, obligations, origin, rows
+from proofs.properties.no_operation import no_operation
 from proofs.solver import Result, Solver
 
 
@@ -44,10 +45,12 @@ def matches(name: str, pattern: str | None) -> bool:
 
 def release_obligations(release: Release, abi: Abi, row: Row) -> list[Obligation]:
     """The parts of one pair's claim. Raises `Unsupported` where the model has no rule for it."""
-    function = release.operation(row.map_type, release.helpers[row.helper].slot)
+    slot = release.helpers[row.helper].slot
     rewrite = release.rewrite(row.helper)
-    if function is None or rewrite is None:
-        raise Unsupported(f"{row.map_type} has no operation for {row.helper}")
+    if rewrite is None:
+        raise Unsupported(f"release {release.name} has no direct form for {row.helper}")
+    if release.operation(row.map_type, slot) is None:
+        return no_operation(prefix(release, abi, row), slot, origin(release, row.map_type, row.helper))
     called = release.operation(row.map_type, rewrite.slot)
     if called is None:
         raise Unsupported(f"{row.map_type} has no {rewrite.slot}, which the rewrite calls")

@@ -32,6 +32,8 @@ class Claims:
         """Whether a direct call of `function` means what `helper` means on maps of `map_type`."""
 
         def build() -> Sequence[Obligation]:
+            if unread := self.release.hole(helper, map_type):
+                raise Unsupported(unread)
             expected = self.release.operation(map_type, self.release.helpers[helper].slot)
             name = f"dispatch/{self.release.name}/{self.abi.name}/{map_type}/{helper}"
             if expected is not None and expected.name != function:
@@ -49,9 +51,13 @@ class Claims:
         """
         bounded = entries is not None and entries < 1 << 31 and (not inner or same_entries(self.release, map_type))
         key = ("inline", map_type, "inner" if inner else "", "bounded" if bounded else "")
-        return self._answer(
-            key, lambda: map_obligations(self.release, self.abi, map_type, inner=inner, bounded=bounded)
-        )
+
+        def build() -> Sequence[Obligation]:
+            if unread := self.release.lookup_hole(map_type, self.abi.name):
+                raise Unsupported(unread)
+            return map_obligations(self.release, self.abi, map_type, inner=inner, bounded=bounded)
+
+        return self._answer(key, build)
 
     def _answer(self, key: tuple[str, ...], build: Callable[[], Sequence[Obligation]]) -> Answer:
         known = self._known.get(key)

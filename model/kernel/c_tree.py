@@ -38,13 +38,17 @@ class Unread(Exception):
 
 @dataclass(slots=True)
 class Notes:
-    """What could not be read so far: file, line, construct."""
+    """What could not be read so far: file, line, construct; and what of the release cannot be trusted for it."""
 
     lines: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
+    holes: dict[str, str] = field(default_factory=dict)
 
-    def add(self, file: str, line: int, what: object) -> None:
+    def add(self, file: str, line: int, what: object, *holes: str) -> None:
+        """`holes` are keys of `Release.holes`; the first reason for a key is kept."""
         text = f"{file}:{line}: {' '.join(str(what).split())[:200]}"
         self.lines[text] = None
+        for hole in holes:
+            self.holes.setdefault(hole, text)
 
 
 def blank_comments(data: bytes) -> bytes:

@@ -79,6 +79,7 @@ def encode_release(release: Release) -> dict[str, object]:
         "layout": dict(sorted(release.layout.items())),
         "helper_ids": dict(sorted(release.helper_ids.items(), key=lambda item: item[1])),
         "unread": list(release.unread),
+        "holes": dict(sorted(release.holes.items())),
     }
     head: dict[str, object] = {"schema": SCHEMA, "name": release.name, "version": release.version}
     head |= {"origin": release.origin, "insn_buf": release.insn_buf, "poison_for_each": release.poison_for_each}

@@ -8,6 +8,7 @@ from model.errors import InputError
 from model.kernel.data_c import decode_c
 from model.kernel.data_code import decode_body
 from model.kernel.release import (
+    HOLES,
     Acceptance,
     CType,
     DirectCall,
@@ -22,7 +23,7 @@ from model.kernel.release import (
 
 T = TypeVar("T")
 
-SCHEMA = 1
+SCHEMA = 2  # 2: with holes
 NEST = 48  # statements and expressions in one another; the kernel's sequences need 6
 
 
@@ -187,6 +188,7 @@ MEMBERS = [
     "layout",
     "helper_ids",
     "unread",
+    "holes",
 ]
 
 
@@ -225,6 +227,7 @@ def read_fields(tree: object, file: str) -> Release:
         bodies=rows("bodies", lambda key, node: decode_c(key, node.value, file, node.path, NEST))
         if "bodies" in fields
         else {},
+        holes=rows("holes", lambda _, node: node.text() or node.fail("a reason")),
     )
     _check(release, fields)
     return release
@@ -262,5 +265,7 @@ def _check(release: Release, fields: Mapping[str, Node]) -> None:
             known("accepted", kind, f".{name}", release.map_types, "a type in $.map_types")
         for kind in release.map_types:
             known("accepted", kind, f".{name}", pairs, f"a row for {kind}")
+    for hole in release.holes:
+        known("holes", hole.partition(":")[0], "", HOLES, f"{', '.join(HOLES)} before a colon")
     for kind in release.meta_equal:
         known("meta_equal", kind, "", release.map_types, "a type in $.map_types")

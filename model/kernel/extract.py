@@ -12,11 +12,12 @@ from model.kernel.c_types import Lookup, typedefs
 from model.kernel.extract_c_body import read_bodies
 from model.kernel.extract_gen_lookup import read_gen_lookup
 from model.kernel.extract_helpers import read_helpers, read_ids, read_protos
-from model.kernel.extract_ops import read_functions, read_map_types, read_numbers, read_slots, read_tables
+from model.kernel.extract_ops import GEN_LOOKUP, read_functions, read_map_types, read_numbers, read_slots, read_tables
 from model.kernel.extract_rewrites import read_rewrites
 from model.kernel.extract_verifier import poison_for_each, read_acceptance
 from model.kernel.release import (
     Apply,
+    Decline,
     DirectCall,
     Emit,
     Expr,
@@ -26,6 +27,7 @@ from model.kernel.release import (
     If,
     MapType,
     Offset,
+    Opaque,
     OpsTable,
     Prototype,
     Release,
@@ -75,12 +77,12 @@ def _extract(tree: Tree) -> Release:
     helpers = _with_slots(read_helpers(tree, ids, look, notes), slots, notes)
     protos = read_protos(tree, {row.function for row in helpers.values()}, notes)
     rewrites, insn_buf = read_rewrites(tree, look, notes)
-    for row in rewrites:
-        if row.helper not in helpers:
-            notes.add(row.file, row.line, f"{row.helper} is rewritten, but no body of it was read")
-    rewrites = tuple(_with_slots({row.helper: row for row in rewrites if row.helper in ids}, slots, notes).values())
+    rewrites = _known(rewrites, helpers, ids, slots, notes)
     gen_lookup, layout = _sequences(tree, tables, functions, look, notes)
     bodies, offsets = read_bodies(tree, tables, functions, gen_lookup, look, notes)
+    accepted = read_acceptance(tree, types, numbers, tables, helpers, protos, notes)
+    callbacks = frozenset(_callbacks(tree, tables, functions, notes))
+    percpu_insn = frozenset(_percpu_insn(tree, notes))
     return Release(
         name=name,
         version=version,
@@ -91,18 +93,66 @@ def _extract(tree: Tree) -> Release:
         slots=slots,
         helpers=helpers,
         helper_ids=ids,
-        accepted=read_acceptance(tree, types, numbers, tables, helpers, protos, notes),
+        accepted=accepted,
         rewrites=rewrites,
         gen_lookup=gen_lookup,
         meta_equal=_meta_equal(types, tables),
-        callbacks=frozenset(_callbacks(tree, tables, functions, notes)),
+        callbacks=callbacks,
         insn_buf=insn_buf,
         poison_for_each=poison_for_each(tree),
         layout=layout | offsets,
-        percpu_insn=frozenset(_percpu_insn(tree, notes)),
+        percpu_insn=percpu_insn,
         unread=tuple(sorted(notes.lines)),
         bodies=bodies,
+        holes=_holes(notes, rewrites, gen_lookup, tables),
     )
+
+
+def _known(
+    rewrites: tuple[DirectCall, ...],
+    helpers: Mapping[str, Helper],
+    ids: Mapping[str, int],
+    slots: Mapping[str, Prototype],
+    notes: Notes,
+) -> tuple[DirectCall, ...]:
+    """The rewrites of helpers that have a number, to slots that were read."""
+    for row in rewrites:
+        if row.helper not in ids:
+            notes.add(row.file, row.line, f"{row.helper} is rewritten, but has no number", f"rewrite:{row.helper}")
+        elif row.helper not in helpers:
+            what = f"{row.helper} is rewritten, but no body of it was read"
+            notes.add(row.file, row.line, what, f"helper:{row.helper}")
+    return tuple(_with_slots({row.helper: row for row in rewrites if row.helper in ids}, slots, notes).values())
+
+
+def _holes(
+    notes: Notes,
+    rewrites: tuple[DirectCall, ...],
+    lookups: Mapping[str, GenLookup],
+    tables: Mapping[str, OpsTable],
+) -> dict[str, str]:
+    """The holes that can matter: not those of helpers that no release rewrites, nor of an errno that none returns."""
+    holes = dict(notes.holes)
+    touched = {row.helper for row in rewrites} | {key.removeprefix("rewrite:") for key in holes}
+    for key in [key for key in holes if key.startswith("helper:")]:
+        if key.removeprefix("helper:") not in touched and "rewrite:*" not in holes:
+            del holes[key]
+    read = {table.slots[GEN_LOOKUP] for table in tables.values() if GEN_LOOKUP in table.slots} <= lookups.keys()
+    if read and not any("EOPNOTSUPP" in _errnos(lookup.body) for lookup in lookups.values()):
+        holes.pop("condition:eopnotsupp", None)
+    return dict(sorted(holes.items()))
+
+
+def _errnos(body: tuple[Statement, ...]) -> Iterator[str]:
+    """Every errno that a sequence can return; "EOPNOTSUPP" too where a statement was not read."""
+    for statement in body:
+        match statement:
+            case Decline(errno):
+                yield errno
+            case Opaque():
+                yield "EOPNOTSUPP"
+            case If(_, then, otherwise):
+                yield from _errnos(then + otherwise)
 
 
 def _version(tree: Tree) -> tuple[str, str]:
@@ -120,15 +170,17 @@ def _with_tables(types: Mapping[str, MapType], tables: Mapping[str, OpsTable], n
     """The types, without the operations that no file under kernel/ and net/ defines."""
     for row in types.values():
         if row.ops is not None and row.ops not in tables:
-            notes.add("include/linux/bpf_types.h", 1, f"no table was found for {row.name}: {row.ops}")
+            what = f"no table was found for {row.name}: {row.ops}"
+            notes.add("include/linux/bpf_types.h", 1, what, f"type:{row.name}")
     return {key: row if row.ops in tables else MapType(row.name, row.number, None) for key, row in types.items()}
 
 
 def _with_slots(rows: Mapping[str, Row], slots: Mapping[str, Prototype], notes: Notes) -> dict[str, Row]:
     """The helpers or rewrites whose slot is a member of struct bpf_map_ops that was read."""
-    for row in rows.values():
+    for name, row in rows.items():
         if row.slot not in slots:
-            notes.add(row.file, row.line, f"a slot that struct bpf_map_ops was not seen to have: {row.slot}")
+            hole = f"helper:{name}" if isinstance(row, Helper) else f"rewrite:{name}"
+            notes.add(row.file, row.line, f"a slot that struct bpf_map_ops was not seen to have: {row.slot}", hole)
     return {name: row for name, row in rows.items() if row.slot in slots}
 
 
@@ -138,7 +190,7 @@ def _sequences(
     """The map_gen_lookup functions as data, and the offsets in them that need no build."""
     lookups: dict[str, GenLookup] = {}
     layout: dict[str, int] = {}
-    for key, code in _bodies(tree, tables, functions, "map_gen_lookup"):
+    for key, code in _bodies(tree, tables, functions, GEN_LOOKUP):
         structs = Structs(tree, look, (code.file,))
         try:
             lookups[key] = read_gen_lookup(code, look, structs, notes)
@@ -202,9 +254,9 @@ def _callbacks(
         calls = list(code.need("body").find("call_expression"))
         called = {name for name in names for call in calls if re.search(rf"\b{name}\b", call.need("function").text)}
         handed = {name for name in names for call in calls if re.search(rf"\b{name}\b", call.need("arguments").text)}
-        if called:
-            yield key
-        elif handed or not names:
+        if called or handed or not names:
+            yield key  # where it cannot be told, an indirect call is shown that may not be there
+        if not called and (handed or not names):
             notes.add(code.file, code.line, f"{key} does not call its callback itself")
 
 
@@ -220,4 +272,4 @@ def _percpu_insn(tree: Tree, notes: Notes) -> Iterator[str]:
             if text in ("{ return true; }", "{ return IS_ENABLED(CONFIG_PPC64); }"):
                 yield name
             elif text != "{ return false; }":
-                notes.add(file, code.line, f"{PERCPU}: {text}")
+                notes.add(file, code.line, f"{PERCPU}: {text}", f"percpu_insn:{name}")

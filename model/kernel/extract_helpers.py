@@ -45,7 +45,7 @@ def read_ids(tree: Tree) -> dict[str, int]:
 
 def read_helpers(tree: Tree, ids: dict[str, int], look: Lookup, notes: Notes) -> dict[str, Helper]:
     """The helpers that dispatch: slot and arguments from the body, name and number from the prototypes and switches."""
-    names = _wired(tree, notes)
+    names = _wired(tree)
     helpers: dict[str, Helper] = {}
     for source in tree.matching(DISPATCH):
         unclosed = 0
@@ -57,12 +57,14 @@ def read_helpers(tree: Tree, ids: dict[str, int], look: Lookup, notes: Notes) ->
             try:
                 helper = _read(source, match, names, ids, look)
             except Unread as error:
-                notes.add(source.file, line, error)
+                named = re.compile(rb"\s*(\w+)").match(source.data, match.end())
+                function = named[1].decode("ascii", "replace") if named else ""
+                notes.add(source.file, line, error, *(f"helper:{name}" for name in sorted(names.get(function, ()))))
                 unclosed += 1
                 continue
             if helper is not None:
                 if helper.name in helpers:
-                    notes.add(source.file, line, f"a second helper {helper.name}")
+                    notes.add(source.file, line, f"a second helper {helper.name}", f"helper:{helper.name}")
                 helpers.setdefault(helper.name, helper)
     if not helpers:
         raise InputError(str(tree.root), "kernel/bpf/helpers.c", "expected BPF_CALL_n bodies that call map->ops")
@@ -153,7 +155,7 @@ def _protos(tree: Tree) -> list[tuple[str, Source, re.Match[bytes]]]:
     ]
 
 
-def _wired(tree: Tree, notes: Notes) -> dict[str, set[str]]:
+def _wired(tree: Tree) -> dict[str, set[str]]:
     """Helper names by function: `case BPF_FUNC_name: return &proto;` and the proto's `.func`."""
     functions: dict[tuple[str, str], str] = {}
     anywhere: dict[str, str] = {}
@@ -163,7 +165,7 @@ def _wired(tree: Tree, notes: Notes) -> dict[str, set[str]]:
             name = func[1].decode("ascii", "replace")
             functions[proto, source.file] = name
             if anywhere.setdefault(proto, name) != name:
-                notes.add(source.file, source.line(match.start()), f"a second {proto} with another function")
+                anywhere[proto] = ""  # which one a switch in a third file means cannot be told
     wired: dict[str, set[str]] = {}
     for source in tree.matching(WIRED):
         for match in WIRED.finditer(source.outline):

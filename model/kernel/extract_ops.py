@@ -12,6 +12,7 @@ from model.kernel.release import Function, MapType, OpsTable, Prototype
 TABLE = re.compile(rb"\bstruct\s+bpf_map_ops\s+(\w+)\s*=\s*\{")
 NAMES = 2000  # functions in all tables together; 7.3 has 303
 PREFIX = "BPF_MAP_TYPE_"
+GEN_LOOKUP = "map_gen_lookup"
 HEADER = "include/linux/bpf.h"
 UAPI = "include/uapi/linux/bpf.h"
 TYPES = "include/linux/bpf_types.h"
@@ -45,10 +46,16 @@ def read_map_types(tree: Tree, numbers: Mapping[str, int], notes: Notes) -> dict
     for match in re.finditer(rb"^[ \t]*BPF_MAP_TYPE\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", source.data, re.MULTILINE):
         name, symbol = match[1].decode("ascii", "replace"), match[2].decode("ascii", "replace")
         if name not in numbers:
-            notes.add(TYPES, source.line(match.start()), f"a map type that {UAPI} does not have: {name}")
+            lost = f"type:{name.removeprefix(PREFIX).lower()}"
+            notes.add(TYPES, source.line(match.start()), f"a map type that {UAPI} does not have: {name}", lost)
         tables[name] = symbol
     if not tables:
         raise InputError(str(tree.root), TYPES, "expected BPF_MAP_TYPE(…) rows")
+    for match in re.finditer(rb"\b(?:BPF_MAP_TYPE_(\w+)|BPF_MAP_TYPE\s*\((?!\s*\w+\s*,))", source.data):
+        name = (match[1] or b"*").decode("ascii", "replace")
+        if PREFIX + name not in tables:
+            lost = f"type:{name.lower()}"
+            notes.add(TYPES, source.line(match.start()), f"a map type in a row that is not understood: {name}", lost)
     by_number: dict[int, list[str]] = {}
     for name, number in numbers.items():
         by_number.setdefault(number, []).append(name)
@@ -78,7 +85,8 @@ def _enum(source: Source, tag: str, notes: Notes) -> dict[str, int]:
             elif re.fullmatch(r"\d{1,6}", value.text):
                 number = int(value.text)
             else:
-                notes.add(source.file, item.line, f"a value that is not understood: {item.text}")
+                # The numbers behind it count from it.
+                notes.add(source.file, item.line, f"a value that is not understood: {item.text}", "type:*")
                 continue
             values[item.need("name").text] = number
             following = number + 1
@@ -98,7 +106,7 @@ def read_slots(tree: Tree, look: Lookup, notes: Notes) -> dict[str, Prototype]:
     except Unread as error:
         raise InputError(str(tree.root), HEADER, f"expected struct bpf_map_ops: {error}") from None
     if body.node.has_error:
-        notes.add(HEADER, body.line, f"struct bpf_map_ops: {BROKEN}")
+        notes.add(HEADER, body.line, f"struct bpf_map_ops: {BROKEN}", "slot:*")
     for member in body.find("field_declaration"):
         text = member.text.rstrip("; ")
         if "(" not in text:
@@ -107,7 +115,10 @@ def read_slots(tree: Tree, look: Lookup, notes: Notes) -> dict[str, Prototype]:
             name, prototype = read_prototype(text, look)
             slots[name] = prototype
         except Unread as error:
-            notes.add(HEADER, member.line, error)
+            name = (re.findall(r"\(\s*\*\s*(\w+)\s*\)", text) or ["*"])[0]
+            notes.add(HEADER, member.line, error, f"slot:{name}")
+    if GEN_LOOKUP not in slots:
+        notes.add(HEADER, body.line, f"struct bpf_map_ops: no member {GEN_LOOKUP} was seen", f"slot:{GEN_LOOKUP}")
     return slots
 
 
@@ -126,23 +137,23 @@ def read_tables(
                 notes.add(source.file, line, f"{symbol}: {error}")
                 break
             if symbol in tables:
-                notes.add(source.file, line, f"a second table {symbol}")
+                notes.add(source.file, line, f"a second table {symbol}", f"ops:{symbol}")
                 continue
             if re.search(rb"(?m)^[ \t]*#[ \t]*el", source.data[match.start() : end]):
-                notes.add(source.file, line, f"{symbol}: preprocessor branches inside of a table")
-            found = _initializer(source, source.snippet(match.end() - 1, end, b"int a[] = "), slots, notes)
+                notes.add(source.file, line, f"{symbol}: preprocessor branches inside of a table", f"ops:{symbol}")
+            found = _initializer(source, source.snippet(match.end() - 1, end, b"int a[] = "), symbol, slots, notes)
             places[symbol] = found
             tables[symbol] = OpsTable(symbol, {}, source.file, line)
     return tables, places
 
 
 def _initializer(
-    source: Source, code: Code, slots: Mapping[str, Prototype], notes: Notes, depth: int = 4
+    source: Source, code: Code, symbol: str, slots: Mapping[str, Prototype], notes: Notes, depth: int = 4
 ) -> dict[str, Place]:
     """The function names by member; NULL members and members that are no function pointers are left out."""
     found: dict[str, Place] = {}
     if code.node.has_error:
-        notes.add(source.file, code.line, f"a table: {BROKEN}")
+        notes.add(source.file, code.line, f"a table: {BROKEN}", f"ops:{symbol}")
     outer = next(code.find("initializer_list"), None)
     for item in outer.children if outer else []:
         try:
@@ -152,11 +163,11 @@ def _initializer(
                     raise Unread(f"a macro that is not in this file: {item.text}")
                 text = expand(macro, split_arguments(item.need("arguments").text[1:-1]))
                 inner = parse(b"int a[] = {" + text.encode() + b"};", source.file, item.line)
-                found.update(_initializer(source, inner, slots, notes, depth - 1))
+                found.update(_initializer(source, inner, symbol, slots, notes, depth - 1))
             else:
                 found.update(_pair(item, source.file, slots))
         except Unread as error:
-            notes.add(source.file, item.line, error)
+            notes.add(source.file, item.line, error, f"ops:{symbol}")
     return found
 
 
@@ -191,7 +202,7 @@ def read_functions(
         if key in resolved:
             continue
         try:
-            resolved[key] = _function(tree, place, elsewhere, look, notes)
+            resolved[key] = _function(tree, place, elsewhere, look)
         except Unread as error:
             notes.add(place.file, place.line, f"{place.name}: {error}")
     homes: dict[str, set[str]] = {}
@@ -231,7 +242,7 @@ def _elsewhere(tree: Tree, places: Mapping[str, Mapping[str, Place]]) -> dict[st
     return found
 
 
-def _function(tree: Tree, place: Place, elsewhere: Mapping[str, Source], look: Lookup, notes: Notes) -> Function:
+def _function(tree: Tree, place: Place, elsewhere: Mapping[str, Source], look: Lookup) -> Function:
     own = tree.need(place.file)
     source = own if own.function(place.name) else elsewhere.get(place.name)
     if source is None:
@@ -240,7 +251,7 @@ def _function(tree: Tree, place: Place, elsewhere: Mapping[str, Source], look: L
     if any(row.name != place.name for row in rows):
         raise Unread("its definition is not understood")
     if any(row.prototype != rows[0].prototype for row in rows):
-        notes.add(source.file, rows[1].line, f"a second definition of {place.name} with another prototype")
+        raise Unread(f"a second definition with another prototype, line {rows[-1].line}")
     return rows[0]
 
 

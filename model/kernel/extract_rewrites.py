@@ -6,34 +6,35 @@ from collections.abc import Mapping
 from model.errors import InputError
 from model.kernel.c_tree import BROKEN, Code, Notes, Source, Tree, Unread, closing
 from model.kernel.c_types import Lookup, read_prototype
+from model.kernel.extract_pass import NAMED, check_pass, listed
 from model.kernel.release import DirectCall, Prototype
 
 FILES = ("kernel/bpf/fixups.c", "kernel/bpf/verifier.c")
 BUFFER = "include/linux/bpf_verifier.h"
-NAMED = re.compile(r"insn->imm == BPF_FUNC_(\w+)")
-CALL_IMM = re.compile(
-    r"insn->imm = (?:BPF_CALL_IMM\s*\(\s*ops->(\w+)\s*\)|BPF_CAST_CALL\s*\(\s*ops->(\w+)\s*\) - __bpf_call_base);"
+CASE = re.compile(
+    r"case BPF_FUNC_\w+ ?: insn->imm = (?:BPF_CALL_IMM ?\( ?ops->(\w+) ?\)|"
+    r"BPF_CAST_CALL ?\( ?ops->(\w+) ?\) - __bpf_call_base); (?:continue|goto next_insn);"
 )
 SAME = re.compile(r"__same_type\(\s*ops->(\w+)\s*,\s*\((.*)\)\s*NULL\s*\)", re.DOTALL)
 
 
 def read_rewrites(tree: Tree, look: Lookup, notes: Notes) -> tuple[tuple[DirectCall, ...], int]:
-    """The rows in the source's order, and the size of the pass's instruction buffer."""
+    """The rows in the source's order, and the size of the pass's instruction buffer.
+
+    What of the pass is not as the model has it is a hole: "rewrite:NAME", or "condition:…" for all of it.
+    """
     function, block = _pass(tree)
-    condition = block.need("condition").text
     if block.node.has_error:
-        notes.add(block.file, block.line, f"{function}: {BROKEN}")
-    for demanded in ("prog->jit_requested", "BITS_PER_LONG == 64"):
-        if demanded not in condition:
-            notes.add(block.file, block.line, f"the pass does not ask for {demanded}")
-    if "bpf_map_ptr_poisoned(aux)" not in block.need("consequence").text:
-        notes.add(block.file, block.line, "the pass does not look whether the map pointer is poisoned")
+        notes.add(block.file, block.line, f"{function}: {BROKEN}", "condition:pass")
+    helpers = listed(block, notes)
+    check_pass(tree, block, helpers, notes)
     targets = _targets(block.need("consequence"), notes)
     demands = _demands(block.need("consequence"), look, notes)
     rows = []
-    for helper in NAMED.findall(condition):
+    for helper in helpers:
         if helper not in targets:
-            notes.add(block.file, block.line, f"{helper} is in the pass's list, but has no case of its own")
+            what = f"{helper} is in the pass's list, but has no case of its own"
+            notes.add(block.file, block.line, what, f"rewrite:{helper}")
             continue
         slot, line = targets.pop(helper)
         rows.append(DirectCall(helper, slot, demands.get(slot), function, block.file, line))
@@ -90,12 +91,11 @@ def _targets(block: Code, notes: Notes) -> dict[str, tuple[str, int]]:
             continue
         for case in switch.need("body").children:
             value = case.get("value")
-            name = value and re.fullmatch(r"BPF_FUNC_(\w+)", value.text)
-            match = CALL_IMM.search(case.text)
-            if not name:
-                continue
-            if match is None or case.text.count("insn->imm =") != 1:
-                notes.add(case.file, case.line, f"a case that is not understood: {case.text}")
+            name = re.fullmatch(r"BPF_FUNC_(\w+)", value.text) if value else None
+            match = CASE.fullmatch(case.text)
+            if name is None or match is None or name[1] in found:
+                hole = f"rewrite:{name[1]}" if name else "condition:pass"
+                notes.add(case.file, case.line, f"a case that is not understood: {case.text}", hole)
                 continue
             found[name[1]] = (match[1] or match[2], case.line)
     return found
@@ -132,5 +132,5 @@ def _buffer(tree: Tree, block: Code, notes: Notes) -> int:
             return sizes.pop()
     elif limit and len(limit[1]) < 6:
         return int(limit[1])
-    notes.add(block.file, block.line, "the limit of a patch (insn_buf) is not understood")
+    notes.add(block.file, block.line, "the limit of a patch (insn_buf) is not understood", "condition:insn_buf")
     return 0

@@ -40,8 +40,17 @@ def read_acceptance(
     protos: Mapping[str, Proto],
     notes: Notes,
 ) -> dict[str, dict[str, Acceptance]]:
-    """For every helper that dispatches and every map type, what the verifier says. `numbers` has all enumerators."""
+    """For every helper that dispatches and every map type, what the verifier says. `numbers` has all enumerators.
+
+    What cannot be told is a hole ("accepted:…"), and its row is not to be trusted.
+    """
     checks = _checks(tree, types, numbers, tables, notes)
+    if FOR_EACH in helpers and not checks.callback_slots[0]:
+        what = f"which operations {FOR_EACH} needs was not found in {CALLBACK}"
+        notes.add(VERIFIER, 1, what, f"accepted:*/{FOR_EACH}")
+    for helper in helpers.values():
+        if helper.function not in protos:
+            notes.add(helper.file, helper.line, f"{helper.function}: no prototype", f"accepted:*/{helper.name}")
     return {
         name: {
             kind: _pair(checks, helper, protos.get(helper.function), row, tables, notes) for kind, row in types.items()
@@ -61,10 +70,12 @@ def _checks(
     pairs = source.function(PAIRS)
     if pairs is None:
         raise InputError(str(tree.root), VERIFIER, f"expected {PAIRS}()")
-    for name in (PAIRS, PROGRAMS, CALLBACK):
+    for name, hole in ((PAIRS, "accepted:*/*"), (PROGRAMS, "accepted:*/*"), (CALLBACK, f"accepted:*/{FOR_EACH}")):
         code = source.function(name)
         if code is not None and code.node.has_error:
-            notes.add(VERIFIER, code.line, f"{name}: {BROKEN}")
+            notes.add(VERIFIER, code.line, f"{name}: {BROKEN}", hole)
+    if source.function(PROGRAMS) is None:
+        notes.add(VERIFIER, 1, f"no {PROGRAMS} was found", "accepted:*/*")
     called = {}
     for call in pairs.find("call_expression"):
         name = call.need("function").text
@@ -87,8 +98,10 @@ def _pair(
     enumerator = next(
         name for name, number in checks.constants.items() if name.startswith(PREFIX) and number == row.number
     )
+    hole = f"accepted:{row.name}/{helper.name}"
     table = tables.get(row.ops or "")
-    if table is None:
+    doubt = notes.holes.get(f"type:{row.name}", "") or notes.holes.get(f"ops:{row.ops}", "")
+    if table is None and not doubt:
         return Acceptance(False, "", f"no operations were found for {enumerator}")
     if row.name in checks.refused:
         return Acceptance(False, "", checks.refused[row.name])
@@ -96,11 +109,14 @@ def _pair(
     try:
         paths = Paths(known, checks.called, checks.constants).run(checks.pairs)
     except Unread as error:
-        notes.add(checks.file, checks.pairs.line, f"{PAIRS}: {error}")
+        notes.add(checks.file, checks.pairs.line, f"{PAIRS}: {error}", hole)
         return Acceptance(False, "", f"not read: {PAIRS}")
     good = [path for path in paths if path.end == "return 0"]
     if not good:
         return Acceptance(False, "", f"{PAIRS}, {checks.file}:{paths[0].line}")
+    if table is None or doubt:
+        notes.holes.setdefault(hole, f"operations of {row.name} were not read: {doubt}")
+        return Acceptance(False, "", f"not read: operations of {row.name}")
     sizes = checks.zero.get(row.name, {})
     for argument in proto.arguments if proto else ():
         for kind, reason in sizes.items():

@@ -3,7 +3,7 @@
 Everything here is read from `releases/*.json`, which `model.kernel.extract` writes from a source tree.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from model.errors import Unsupported
@@ -189,6 +189,9 @@ class Opaque:
 
 Statement = Emit | If | Decline | Opaque
 
+HOLES = ("accepted", "condition", "helper", "ops", "percpu_insn", "rewrite", "slot", "type")
+"""What a key of `Release.holes` begins with."""
+
 
 @dataclass(frozen=True, slots=True)
 class GenLookup:
@@ -217,7 +220,11 @@ class Release:
     "stays", or "" where the release has no for_each. `layout` holds the offsets that are
     known without a build ("struct htab_elem.key" -> bytes). `percpu_insn` names the architectures whose
     JIT has `bpf_jit_supports_percpu_insn()` true (names as in `model.kernel.abi`). `unread` lists what the
-    extractor could not read: one line each, with file, line and construct. `bodies` has, by function name, the
+    extractor could not read: one line each, with file, line and construct. `holes` says what of the release cannot be
+    trusted for it, with the reason: "helper:NAME" (its body), "rewrite:NAME" (what the pass makes of it),
+    "condition:WHAT" (a condition of the pass), "type:NAME" and "ops:SYMBOL" (operations), "slot:MEMBER" (of struct
+    bpf_map_ops), "accepted:TYPE/HELPER" (the verifier's word), "percpu_insn:ARCH"; "*" stands for every name.
+    A claim is made only where no hole touches it (`hole`, `type_hole`). `bodies` has, by function name, the
     `map_lookup_elem` of every type with a `map_gen_lookup`, and the functions that these call.
     """
 
@@ -241,12 +248,15 @@ class Release:
     percpu_insn: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
     bodies: Mapping[str, Body] = field(default_factory=dict)
+    holes: Mapping[str, str] = field(default_factory=dict)
 
     def operation(self, map_type: str, slot: str) -> Function | None:
         """The function in `slot` of the operations of `map_type`; None where the slot is NULL or there is no table.
 
-        Raises Unsupported where the slot has a function whose definition the extractor could not read.
+        Raises Unsupported where the operations, or the definition of the function in the slot, were not read.
         """
+        if unread := self.type_hole(map_type):
+            raise Unsupported(f"{self.name}: operations of {map_type} were not read: {unread}")
         row = self.map_types.get(map_type)
         if row is None or row.ops is None:
             return None
@@ -258,3 +268,37 @@ class Release:
     def rewrite(self, helper: str) -> DirectCall | None:
         """The direct-call row for `helper`, None where this release leaves it alone."""
         return next((row for row in self.rewrites if row.helper == helper), None)
+
+    def type_hole(self, map_type: str) -> str:
+        """Why the operations of `map_type` cannot be trusted, "" where they were read."""
+        row = self.map_types.get(map_type)
+        keys = [f"type:{map_type}", "type:*"] + ([] if row is None else [f"ops:{row.ops}"])
+        return self._first(keys, "slot:")
+
+    def acceptance_hole(self, helper: str, map_type: str) -> str:
+        """Why it cannot be told whether the verifier accepts the pair, "" where that was read."""
+        return self._first([f"accepted:{kind}/{name}" for kind in (map_type, "*") for name in (helper, "*")])
+
+    def rewrite_hole(self, helper: str) -> str:
+        """Why it cannot be told what the pass makes of calls of `helper`, "" where that was read."""
+        keys = [f"helper:{helper}", f"rewrite:{helper}", "rewrite:*"]
+        return self._first(keys, "condition:" if self.rewrite(helper) is not None else "")
+
+    def hole(self, helper: str, map_type: str) -> str:
+        """Why nothing can be claimed of the pair, "" where all that decides on it was read."""
+        return self.acceptance_hole(helper, map_type) or self.type_hole(map_type) or self.rewrite_hole(helper)
+
+    def lookup_hole(self, map_type: str, arch: str) -> str:
+        """Why nothing can be claimed of inlined lookups of `map_type` on `arch`, "" where all was read."""
+        return self.hole("map_lookup_elem", map_type) or self._first([f"percpu_insn:{arch}"])
+
+    def lost(self, kind: str) -> tuple[str, ...]:
+        """Names that only holes of `kind` ("helper", "rewrite", "type") know, "*" apart."""
+        known = self.map_types if kind == "type" else self.helpers
+        names = [key.partition(":")[2] for key in self.holes if key.startswith(f"{kind}:")]
+        return tuple(name for name in names if name != "*" and name not in known)
+
+    def _first(self, keys: Iterable[str], prefix: str = "") -> str:
+        """The reason of the first of `keys` that is a hole, or of the first hole that begins with `prefix`."""
+        found = next((self.holes[key] for key in keys if key in self.holes), "")
+        return found or next((why for key, why in self.holes.items() if prefix and key.startswith(prefix)), "")

@@ -67,6 +67,9 @@ def _before_map(release: Release, config: Config, helper: str, fact: SiteFact) -
     """What keeps the helper whatever the map's operations are; None where nothing does."""
     if not fact.reached:
         return _without(Kind.STAYS, "call is never reached")
+    unread = _unread(release, config, helper, fact)
+    if unread:
+        return _without(Kind.UNKNOWN, unread)
     refusal = _refused(release, helper, fact.pointers)
     if refusal:
         return _without(Kind.STAYS, refusal)
@@ -77,12 +80,25 @@ def _before_map(release: Release, config: Config, helper: str, fact: SiteFact) -
     if len(fact.pointers) > 1:
         return _several(release, helper, fact)
     if fact.unknown:
-        return _without(Kind.UNKNOWN, "map in r1 unknown")
+        why = f": {fact.why_unknown}" if fact.why_unknown else ""
+        return _without(Kind.UNKNOWN, f"map in r1 unknown{why}")
     if not fact.pointers:
         return _without(Kind.UNKNOWN, "no map pointer reaches r1: the verifier refuses such a program")
     if fact.pointers[0].map.type is None:
         return _without(Kind.UNKNOWN, f"type of map {fact.pointers[0].map.name} unknown")
     return None
+
+
+def _unread(release: Release, config: Config, helper: str, fact: SiteFact) -> str:
+    """Why the release's data cannot tell what becomes of the call, "" where it can."""
+    for pointer in fact.pointers:
+        kind = pointer.map.type
+        if kind is None:
+            continue
+        ask = release.lookup_hole(kind, config.arch) if helper == "map_lookup_elem" else release.hole(helper, kind)
+        if ask:
+            return ask
+    return release.rewrite_hole(helper)
 
 
 def _refused(release: Release, helper: str, pointers: Sequence[MapPointer]) -> str:

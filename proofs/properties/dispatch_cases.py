@@ -19,8 +19,7 @@ class Pair(Enum):
     CLAIMED = "claimed"
     NOT_ACCEPTED = "not accepted"  # the verifier refuses the call
     NOT_REWRITTEN = "not rewritten"  # accepted, but the release leaves the helper call
-    NO_OPERATION = "no operation"  # accepted and rewritten, but the slot is NULL
-    UNREAD = "unread"  # rewritten, but the release's data lacks the helper, or what the verifier says of the pair
+    UNREAD = "unread"  # what decides on the pair was not read (`Release.hole`), or the release's data lacks it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +33,33 @@ class Row:
 
 
 def rows(release: Release) -> Iterator[Row]:
-    """Every map type with every helper that dispatches through `map->ops`, in the release's order."""
+    """Every map type with every helper that dispatches through `map->ops`, in the release's order.
+
+    Types and helpers that only a hole of the release knows come too: nothing disappears for not being read.
+    """
     lost = [row.helper for row in release.rewrites if row.helper not in release.helpers]
-    for map_type in release.map_types.values():
+    lost = list(dict.fromkeys([*lost, *release.lost("helper"), *release.lost("rewrite")]))
+    for map_type in [*release.map_types, *release.lost("type")]:
         for name in lost:
-            yield Row(map_type.name, name, Pair.UNREAD, f"the body of helper {name} was not read")
-        for helper in release.helpers.values():
-            accepted = release.accepted.get(helper.name, {}).get(map_type.name)
-            if accepted is None:
-                yield Row(map_type.name, helper.name, Pair.UNREAD, "whether the verifier accepts it was not read")
-            elif not accepted.accepted:
-                yield Row(map_type.name, helper.name, Pair.NOT_ACCEPTED, accepted.reason)
-            elif release.rewrite(helper.name) is None:
-                reason = f"release {release.name} has no direct form for {helper.name}"
-                yield Row(map_type.name, helper.name, Pair.NOT_REWRITTEN, reason)
-            elif release.operation(map_type.name, helper.slot) is None:
-                yield Row(map_type.name, helper.name, Pair.NO_OPERATION, f"{helper.slot} is NULL")
-            else:
-                yield Row(map_type.name, helper.name, Pair.CLAIMED, accepted.condition)
+            why = release.rewrite_hole(name) or f"the body of helper {name} was not read"
+            yield Row(map_type, name, Pair.UNREAD, why)
+        for name in release.helpers:
+            yield _row(release, map_type, name)
+
+
+def _row(release: Release, map_type: str, helper: str) -> Row:
+    accepted = release.accepted.get(helper, {}).get(map_type)
+    unread = release.acceptance_hole(helper, map_type)
+    if accepted is None or unread:
+        why = unread or release.type_hole(map_type) or "whether the verifier accepts it was not read"
+        return Row(map_type, helper, Pair.UNREAD, why)
+    if not accepted.accepted:
+        return Row(map_type, helper, Pair.NOT_ACCEPTED, accepted.reason)
+    if unread := release.hole(helper, map_type):
+        return Row(map_type, helper, Pair.UNREAD, unread)
+    if release.rewrite(helper) is None:
+        return Row(map_type, helper, Pair.NOT_REWRITTEN, f"release {release.name} has no direct form for {helper}")
+    return Row(map_type, helper, Pair.CLAIMED, accepted.condition)
 
 
 def claim(

@@ -77,7 +77,7 @@ def _cell(cell: Cell) -> Text:
     match cell.row.pair:
         case Pair.NOT_ACCEPTED:
             return Text(NOT_ACCEPTED, style="dim")
-        case Pair.NOT_REWRITTEN | Pair.NO_OPERATION:
+        case Pair.NOT_REWRITTEN:
             return Text(cell.row.pair.value)
         case Pair.CLAIMED | Pair.UNREAD:
             if cell.verdict is None:
@@ -97,7 +97,7 @@ def counts(cells: Iterable[Cell]) -> str:
         else:
             tally["not asked"] += 1
     verdicts = [f"{tally[name]} {name}" for name in ("proved", "refuted", "unknown", "unsupported")]
-    others = [f"{tally[name]} {name}" for name in ("not accepted", "not rewritten", "no operation") if tally[name]]
+    others = [f"{tally[name]} {name}" for name in ("not accepted", "not rewritten") if tally[name]]
     if tally["not asked"]:
         others.append(f"{tally['not asked']} left out by --match")
     return ", ".join(verdicts) + ("; " + ", ".join(others) if others else "")

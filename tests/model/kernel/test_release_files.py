@@ -31,7 +31,7 @@ def test_a_fresh_file_is_read(tmp_path: Path) -> None:
 
 
 FAULTS: tuple[tuple[Change, str], ...] = (
-    (lambda t: t.update(schema=2), "$.schema"),
+    (lambda t: t.update(schema=1), "$.schema"),
     (lambda t: t.update(schema=True), "$.schema"),
     (lambda t: t.pop("ops"), "'ops'"),
     (lambda t: t.update(more=1), "$.more"),
@@ -62,6 +62,9 @@ FAULTS: tuple[tuple[Change, str], ...] = (
     (lambda t: t["layout"].update({"struct x.y": -1}), "$.layout.struct x.y"),
     (lambda t: t["helper_ids"].pop("map_update_elem"), "expected the number of map_update_elem"),
     (lambda t: t["unread"].append(None), "$.unread[1]"),
+    (lambda t: t.pop("holes"), "'holes'"),
+    (lambda t: t["holes"].update({"helper:map_push_elem": ""}), "$.holes.helper:map_push_elem"),
+    (lambda t: t["holes"].update({"hleper:map_push_elem": "x"}), "percpu_insn, rewrite, slot, type before a colon"),
 )  # fmt: skip
 
 

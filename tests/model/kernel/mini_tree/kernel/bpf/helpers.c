@@ -30,7 +30,7 @@ const struct bpf_func_proto bpf_each_proto = { .func = bpf_each_one, };
 const struct bpf_func_proto *find(enum bpf_func_id func_id)
 {
 	switch (func_id) {
-	case BPF_FUNC_map_get:
+	case BPF_FUNC_map_lookup_elem:
 		return &bpf_map_get_proto;
 	case BPF_FUNC_map_put:
 		return &bpf_map_put_proto;

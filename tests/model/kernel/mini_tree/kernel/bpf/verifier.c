@@ -27,7 +27,7 @@ static int check_map_func_compatibility(struct bpf_verifier_env *env, struct bpf
 		return 0;
 	switch (map->map_type) {
 	case BPF_MAP_TYPE_BAG:
-		if (func_id != BPF_FUNC_map_get && !may_put(env, func_id))
+		if (func_id != BPF_FUNC_map_lookup_elem && !may_put(env, func_id))
 			goto error;
 		break;
 	default:

@@ -9,7 +9,7 @@ enum bpf_map_type {
 };
 #define ___BPF_FUNC_MAPPER(FN, ctx...)		\
 	FN(unspec, 0, ##ctx)			\
-	FN(map_get, 1, ##ctx)			\
+	FN(map_lookup_elem, 1, ##ctx)			\
 	FN(map_put, 2, ##ctx)			\
 	FN(for_each_map_elem, 7, ##ctx)		\
 	/* there is no 8 */
