@@ -76,6 +76,8 @@ def _helpers_of(release: Release, function: str) -> list[str]:
     """The helpers that a direct call of `function` can stand for, in the rewrite's order."""
     found = []
     for rewrite in release.rewrites:
+        if rewrite.helper not in release.helpers:
+            continue  # a call of its operations is no site: `check_program.refuse_unseen`
         slot = release.helpers[rewrite.helper].slot
         if any(ops.slots.get(slot) == function for ops in release.ops.values()):
             found.append(rewrite.helper)

@@ -127,15 +127,16 @@ def refuse_unread(program: Program, facts: Facts, claims: Claims) -> None:
 def refuse_unseen(program: Program, facts: Facts, claims: Claims, sites: Sequence[Site]) -> None:
     """Raises `Unsupported` for a call of an operation that is no site, where a rewrite was not read: it may be its."""
     holes = claims.release.holes
-    unread = next((why for key, why in holes.items() if key.startswith(("helper:", "rewrite:", "slot:"))), "")
-    if not unread:
+    reasons = [why for key, why in holes.items() if key.startswith(("helper:", "rewrite:", "slot:"))]
+    reasons += [f"the body of helper {name} was not read" for name in _lost(claims.release)]
+    if not reasons:
         return
     known = {site.slot for site in sites}
     for slot in facts.sites:
         ref = program.refs.get(slot)
         called = isinstance(ref, SymbolRef) and claims.symbols.get(ref.name) == OPERATION
         if called and slot not in known and facts.reached[slot]:
-            raise Unsupported(f"call at {program.base + slot}: {unread}")
+            raise Unsupported(f"call at {program.base + slot}: {reasons[0]}")
 
 
 def _trusted(site: Site, release: Release) -> Site:

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +15,7 @@ from proofs.check_release import Cell
 from proofs.obligation import Claim, Refuted, Shown
 from proofs.outcome import why, word
 from proofs.properties.dispatch_cases import Pair
+from proofs.properties.no_operation import NoOperation
 from proofs.solver import Result
 
 PIPE_WIDTH = 160
@@ -110,7 +111,7 @@ def refutation(result: Result) -> list[str]:
     lines = [f"refuted {result.obligation.name}", f"  {result.obligation.origin}"]
     if text := result.obligation.claim.reason(result.obligation.part):
         lines.append(f"  {text}")
-    if result.obligation.name.startswith("dispatch/"):
+    if result.obligation.name.startswith("dispatch/") and not isinstance(result.obligation.claim, NoOperation):
         lines.append("  (the operation's body is not modelled: any result of its type is taken to be possible)")
     lines += [f"  {shown}" for shown in told(verdict.counterexample.shown)]
     return lines
@@ -153,10 +154,10 @@ def release_report(
         )
     results = [result for cell in cells for result in cell.results]
     _results(out, results, verbose=verbose)
-    for cell in cells:
-        if cell.verdict is not None and why(cell.verdict):
-            line = f"{word(cell.verdict)} {cell.row.map_type}/{cell.row.helper}: {why(cell.verdict)}"
-            out.print(line, markup=False, soft_wrap=True)
+    for line in open_lines(cells, verbose=verbose):
+        out.print(clean(line), markup=False, soft_wrap=True)
+    for note in release.unread if verbose else ():
+        out.print(clean(f"not read: {note}"), markup=False, soft_wrap=True)
     out.print()
     claims = sum(cell.verdict is not None for cell in cells)
     out.print(
@@ -164,6 +165,19 @@ def release_report(
         markup=False,
         soft_wrap=True,
     )
+
+
+def open_lines(cells: Iterable[Cell], *, verbose: bool) -> Iterator[str]:
+    """A line for each reason that leaves pairs open, with the first of them; for each pair where `verbose`."""
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        if cell.verdict is not None and why(cell.verdict):
+            name = f"{cell.row.map_type}/{cell.row.helper}"
+            pairs.setdefault((word(cell.verdict), why(cell.verdict)), []).append(name)
+    for (verdict, reason), names in pairs.items():
+        for name in names if verbose else names[:1]:
+            more = f" and {len(names) - 1} more" if len(names) > 1 and not verbose else ""
+            yield f"{verdict} {name}{more}: {reason}"
 
 
 def _results(out: Console, results: Sequence[Result], *, verbose: bool) -> None:
