@@ -77,7 +77,7 @@ class Callback:
     bounded: bool = False
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
-        there = parameters(world, self.map_type, "map")
+        there = self._parameters(world)
         for rule in self.allocation:
             world.assume(rule.source, rule.holds(world, there))
         b = world.bits(REGISTER)
@@ -101,6 +101,13 @@ class Callback:
         return ""
 
     # what all walks share
+
+    def _parameters(self, world: World[W, B]) -> Parameters[W]:
+        return parameters(world, self.map_type, "map")
+
+    def _map(self, world: World[W, B]) -> W:
+        """The map's address."""
+        return world.fresh("map", REGISTER)
 
     def _flags(self, world: World[W, B]) -> dict[str, B]:
         """`if (flags != 0) return -EINVAL`, in front of everything."""
@@ -128,8 +135,10 @@ class Callback:
     def _counted(self, world: World[W, B], made: W, result: W) -> tuple[B, W, W]:
         """Whether the loop is left at `if (ret) break`, what is returned then, and num_elems for the next turn."""
         b, bits = world.bits(REGISTER), world.bits(self.loop.counter.bits)
-        looked_at = world.bits(self.loop.stop_bits)
-        stopped = b.negate(looked_at.eq(b.extract(result, self.loop.stop_bits - 1, 0), looked_at.const(0)))
+        stopped = b.negate(b.true())  # where no bit is looked at
+        if self.loop.stop_bits:
+            looked_at = world.bits(self.loop.stop_bits)
+            stopped = b.negate(looked_at.eq(b.extract(result, self.loop.stop_bits - 1, 0), looked_at.const(0)))
         before = narrow(world, made, self.loop.counter)
         after = bits.add(before, bits.const(self.loop.counted))
         at_stop = after if self.loop.count_stop else before
@@ -160,7 +169,7 @@ class Callback:
         }
 
     def _handed(self, world: World[W, B], key: W, value: W) -> dict[str, W]:
-        fixed = {name: world.fresh(name, REGISTER) for name in ("map", "context")}
+        fixed = {"map": self._map(world), "context": world.fresh("context", REGISTER)}
         return fixed | {"key": key, "value": value, "0": world.bits(REGISTER).const(0)}
 
     # arrays
@@ -202,7 +211,7 @@ class Callback:
     def _pointer(self, world: World[W, B], there: Parameters[W], index: W, before: Outside[W, B]) -> W:
         """array->value + (u64)elem_size * index, or array->pptrs[index]."""
         b = world.bits(REGISTER)
-        start = b.add(world.fresh("map", REGISTER), world.fresh("offsetof(struct bpf_array, value)", REGISTER))
+        start = b.add(self._map(world), world.fresh("offsetof(struct bpf_array, value)", REGISTER))
         wide = world.bits(32).zext(world.bits(self.loop.index.bits).zext(index, 32), REGISTER)
         if self.percpu:
             return before.load(b.add(start, b.mul(b.const(8), wide)), 8)

@@ -69,7 +69,7 @@ class Whole:
             arguments = (1,) if index == 0 else tuple(frames.ARGUMENTS)
             one = Run(self, tracked, self.before, name, arguments).ends(start)
             two = Run(self, tracked, self.after, name, arguments).ends(other)
-            for key, condition in _parts(tracked, name, one, two).items():
+            for key, condition in same_ends(tracked, name, one, two).items():
                 parts[key] = tracked.bits(REGISTER).condition(condition)
             _show(tracked, name, one, two)
         return parts
@@ -100,14 +100,18 @@ class Run(Generic[W, B]):
 
     def ends(self, start: int) -> list[End[W, B]]:
         """Every path's end. Raises `Unsupported` beyond the bounds."""
-        world, b = self.world, self.world.bits(REGISTER)
-        calls = self._calls()
+        world = self.world
         registers: list[Any] = [None] * frames.REGISTERS
         for number in self.arguments:
             registers[number] = world.fresh(f"{self.function}: r{number}", REGISTER)
         registers[frames.FRAME_POINTER] = self.frame(0)
         memory: Any = Outside(world, *(world.fresh(name, 64) for name in ("memory", "kernel", "callbacks")))
-        pending: list[tuple[str, Any]] = [("", State(tuple(registers), memory, start, b.true()))]
+        return self.follow(State(tuple(registers), memory, start, world.bits(REGISTER).true()))
+
+    def follow(self, state: Any) -> list[End[W, B]]:
+        """Every path's end from `state` on. Raises `Unsupported` beyond the bounds."""
+        calls = self._calls()
+        pending: list[tuple[str, Any]] = [("", state)]
         found: list[End[W, B]] = []
         for _ in range(MAX_STEPS):
             if not pending:
@@ -241,28 +245,29 @@ class _Around(Generic[W, B]):
         raise Unsupported("a 64-bit load of something that a run over symbols has no name for")
 
 
-def _parts(
+def same_ends(
     world: Tracked[W, B], name: str, before: Sequence[End[W, B]], after: Sequence[End[W, B]]
 ) -> dict[str, Truth[B]]:
     """For each path before: where it is taken, a path after is, and ends in the same state."""
     b = world.bits(REGISTER)
-    r0, memory, kernel, callbacks = after[-1].r0, *_names(after[-1])
+    r0, memory, kernel, callbacks = after[-1].r0, *outside_names(after[-1])
     for end in after[-2::-1]:
         r0 = b.ite(end.guard, end.r0, r0)
         memory, kernel, callbacks = (
-            b.ite(end.guard, one, other) for one, other in zip(_names(end), (memory, kernel, callbacks), strict=True)
+            b.ite(end.guard, one, other)
+            for one, other in zip(outside_names(end), (memory, kernel, callbacks), strict=True)
         )
     some = b.disj(*(end.guard for end in after))
     parts: dict[str, Truth[B]] = {}
     for end in before:
         equal = [some, b.eq(end.r0, r0)]
-        equal += [b.eq(one, other) for one, other in zip(_names(end), (memory, kernel, callbacks), strict=True)]
+        equal += [b.eq(one, other) for one, other in zip(outside_names(end), (memory, kernel, callbacks), strict=True)]
         for part, condition in zip(PARTS, equal, strict=True):
             parts[f"{name}/{end.label}/{part}"] = b.disj(b.negate(end.guard), condition)
     return parts
 
 
-def _names(end: End[W, B]) -> tuple[Word[W], Word[W], Word[W]]:
+def outside_names(end: End[W, B]) -> tuple[Word[W], Word[W], Word[W]]:
     return end.outside.memory, end.outside.kernel, end.outside.callbacks
 
 

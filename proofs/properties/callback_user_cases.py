@@ -1,0 +1,102 @@
+"""The User callback claims of a program: one for each for_each site, map that reaches it and callback it is given."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from model.errors import Unsupported
+from model.facts import Facts, MapPointer
+from model.isa.opcodes import Imm64
+from model.kernel.abi import Abi
+from model.kernel.release import Release
+from model.program import Form, Program
+from model.rewrite.passes import Rewritten
+from proofs.concrete import IntWorld
+from proofs.obligation import Obligation
+from proofs.properties.callback import REACH
+from proofs.properties.callback_cases import SLOT, callback_claim
+from proofs.properties.callback_user import HELPER, User
+from proofs.properties.whole import Side, Whole
+
+WIDE = 0x18
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The claim for one site, map and callback; `hole` where there is none. `prefix` begins its obligations' names."""
+
+    slot: int
+    prefix: str
+    claim: User | None
+    hole: str = ""
+
+
+def cases(done: Rewritten, facts: Facts, release: Release, abi: Abi) -> Iterator[Case]:
+    """In the order of the sites in the program before. Sites that nothing reaches have none."""
+    before = done.before
+    pair = Whole(release, abi, Side("before", before, {}), Side("after", done.after, done.relocs), {}, ())
+    if before.form is not Form.OBJECT:
+        return
+    functions = {decision.slot: decision.function for decision in done.decisions if decision.patch is not None}
+    for slot, fact in facts.sites.items():
+        if fact.callee != HELPER or not fact.reached:
+            continue
+        starts = facts.callbacks.get(slot, ())
+        shown = not fact.unknown and fact.pointers and starts
+        if not shown:
+            yield Case(slot, f"callback/{release.name}/?/user/{before.name}", None, "map or callback is not shown")
+            continue
+        for pointer in fact.pointers:
+            for start in starts:
+                name = next(one.name for one in before.subprograms if one.start == start)
+                prefix = f"callback/{release.name}/{pointer.map.type or '?'}/user/{before.name}/{name}"
+                try:
+                    claim = _claim(done, pair, pointer, start, name, functions.get(slot) or "")
+                    yield Case(slot, prefix, claim)
+                except Unsupported as hole:
+                    yield Case(slot, prefix, None, str(hole))
+
+
+def _claim(done: Rewritten, pair: Whole, pointer: MapPointer, start: int, name: str, function: str) -> User:
+    """Raises `Unsupported` for a map type without a walk."""
+    held, number = pointer.map, pointer.key[1]
+    if pointer.key[0] != "map" or not isinstance(number, int):
+        raise Unsupported("a walk over a map that is not the program's own")
+    if held.type is None:
+        raise Unsupported(f"map {held.name}, of which the input does not tell the type")
+    walk = callback_claim(pair.release, held.type)
+    number = next(number for number, one in enumerate(done.before.maps) if one is held)
+    given = {"max_entries": held.max_entries, "key_size": held.key_size, "value_size": held.value_size}
+    known = {key: value for key, value in given.items() if value}
+    starts = start, moved_callback(done.before, done.after, done.moved, start)
+    return User(pair, name, walk, walk, number, known, starts, function)
+
+
+def moved_callback(before: Program, after: Program, moved: tuple[int, ...], start: int) -> int:
+    """Where the program after has the callback's address: at every load of it, or at the first that went wrong."""
+    found = moved[start]
+    for slot, insn in enumerate(before.insns):
+        if insn.opcode == WIDE and insn.src == Imm64.FUNC and slot + 1 + insn.imm == start:
+            at = moved[slot]
+            found = at + 1 + after.insns[at].imm
+            if found != moved[start]:
+                break
+    return found
+
+
+def obligations(case: Case, release: Release) -> list[Obligation]:
+    """The claim's parts: `callback/RELEASE/MAP TYPE/user/PROGRAM/CALLBACK/PART`. Raises `Unsupported`."""
+    claim = case.claim
+    if claim is None:
+        raise Unsupported(case.hole)
+    function = release.operation(claim.before.map_type, SLOT)
+    name = "" if function is None else f"{function.name} {function.file}:{function.line} with "
+    origin = f"{release.version}: {name}{claim.name} of {claim.pair.before.program.name}"
+    made = []
+    for part in claim(IntWorld(lambda name, width: 0)):
+        reach = part.startswith(REACH)
+        made.append(
+            Obligation(
+                f"{case.prefix}/{part}", origin, claim, part, expect="reachable" if reach else "valid", over="products"
+            )
+        )
+    return made
