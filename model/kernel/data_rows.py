@@ -197,7 +197,8 @@ def read_fields(tree: object, file: str) -> Release:
     root = Node(tree, file)
     schema = root.members().get("schema")
     if schema is None or schema.value != SCHEMA or isinstance(schema.value, bool):
-        raise InputError(file, "$.schema", f"expected {SCHEMA}, the schema of release files that this version reads")
+        what = f"expected {SCHEMA}, the schema of release files that this version reads; extract writes it anew"
+        raise InputError(file, "$.schema", what)
     fields = root.record(*MEMBERS, optional=("bodies",))
     types = _types(fields["types"])
 
