@@ -68,7 +68,7 @@ def _claimed(release: Release, name: str, map_type: str, fields: dict[str, Any])
 # A walk whose callback is moved by an inlined lookup in front of it, adds the value up in the context, deletes the
 # element it is given and stops at a word of the context; another function lies behind it.
 WALK = """
-.map m {kind} 4 8 8
+.map m {kind} 4 8 2
 .map numbers array 4 8 4
         r3 = r10
         r3 += -8
@@ -174,7 +174,18 @@ USER_CODE: tuple[tuple[str, str, str, Callable[[Rewritten], Program]], ...] = (
 )  # fmt: skip
 
 
-def _user(release: Release, name: str, done: Rewritten, fields: dict[str, Any], side: str) -> list[Obligation]:
+SMALL = frozenset(
+    {
+        *("user-stop-32-bits", "user-stop-ignored", "user-key-for-value", "user-no-context", "user-stop-not-counted"),
+        *("user-counts-double", "user-skips", "user-sum-lost", "user-store-elsewhere", "user-stops-elsewhere"),
+    }
+)
+"""Those that the claims on maps with two elements must refute as well."""
+
+
+def _user(
+    release: Release, name: str, done: Rewritten, fields: dict[str, Any], side: str, *, small: bool
+) -> list[Obligation]:
     """The claim with other fields in one side's loop."""
     facts = analyse(done.before, release)
     case = next(user.cases(done, facts, release, ABIS["x86_64"]))
@@ -182,17 +193,31 @@ def _user(release: Release, name: str, done: Rewritten, fields: dict[str, Any], 
         raise DoesNotApply(case.hole)
     walk = getattr(case.claim, side)
     wrong = replace(case.claim, **{side: replace(walk, loop=replace(walk.loop, **fields))})
-    made = user.obligations(replace(case, claim=wrong, prefix=f"mutant/{name}/{case.prefix}"), release)
-    return [one for one in made if one.expect == "valid"]
+    case = replace(case, claim=wrong, prefix=f"mutant/{name}/{case.prefix}")
+    if small:
+        return user.small_obligations(case, *next(one for one in user.small_claims(case, done) if one[1].count == 2))
+    return [one for one in user.obligations(case, release) if one.expect == "valid"]
 
 
-def _user_walk(release: Release, name: str, kind: str, side: str, fields: dict[str, Any]) -> list[Obligation]:
-    return _user(release, name, walked(release, kind), fields, side)
+def _user_walk(
+    release: Release, name: str, kind: str, side: str, fields: dict[str, Any], *, small: bool = False
+) -> list[Obligation]:
+    return _user(release, name, walked(release, kind), fields, side, small=small)
 
 
-def _user_code(release: Release, name: str, kind: str, change: Callable[[Rewritten], Program]) -> list[Obligation]:
+def _user_code(
+    release: Release, name: str, kind: str, change: Callable[[Rewritten], Program], *, small: bool = False
+) -> list[Obligation]:
     done = walked(release, kind)
-    return _user(release, name, replace(done, after=change(done)), {}, "after")
+    return _user(release, name, replace(done, after=change(done)), {}, "after", small=small)
+
+
+def _user_mutants(name: str, fault: str, build: Callable[..., list[Obligation]]) -> list[Mutant]:
+    made = [Mutant("callback", name, fault, partial(build, name=name))]
+    if name in SMALL:
+        small = name.replace("user", "small")
+        made.append(Mutant("callback", small, f"{fault} (two elements)", partial(build, name=small, small=True)))
+    return made
 
 
 CALLBACK_MUTANTS = (
@@ -201,11 +226,13 @@ CALLBACK_MUTANTS = (
         for name, fault, map_type, fields in FAULTS
     ),
     *(
-        Mutant("callback", name, fault, partial(_user_walk, name=name, kind=kind, side=side, fields=fields))
+        mutant
         for name, fault, kind, side, fields in USER_WALKS
+        for mutant in _user_mutants(name, fault, partial(_user_walk, kind=kind, side=side, fields=fields))
     ),
     *(
-        Mutant("callback", name, fault, partial(_user_code, name=name, kind=kind, change=change))
+        mutant
         for name, fault, kind, change in USER_CODE
+        for mutant in _user_mutants(name, fault, partial(_user_code, kind=kind, change=change))
     ),
 )

@@ -8,12 +8,14 @@ from model.facts import Facts, MapPointer
 from model.isa.opcodes import Imm64
 from model.kernel.abi import Abi
 from model.kernel.release import Release
+from model.machine.layout import link
 from model.program import Form, Program
 from model.rewrite.passes import Rewritten
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
 from proofs.properties.callback import REACH
 from proofs.properties.callback_cases import SLOT, callback_claim
+from proofs.properties.callback_small import MOST_ARRAY, MOST_HASH, Small
 from proofs.properties.callback_user import HELPER, User
 from proofs.properties.whole import Side, Whole
 
@@ -81,6 +83,35 @@ def moved_callback(before: Program, after: Program, moved: tuple[int, ...], star
             if found != moved[start]:
                 break
     return found
+
+
+def small_claims(case: Case, done: Rewritten) -> Iterator[tuple[str, Small]]:
+    """The claims on maps with few elements, by name: `3-elements`, and of hashes `3-elements-apart`.
+
+    An array has the elements that it was made with: none where they are more than `MOST_ARRAY`.
+    """
+    claim = case.claim
+    if claim is None:
+        return
+    held, release = done.before.maps[claim.map], claim.pair.release
+    linked = link(done.after, done.relocs, release)
+    most = held.max_entries or 0
+    if claim.before.loop.kind == "array":
+        if 0 < most <= MOST_ARRAY:
+            yield f"{most}-elements", Small(claim, linked, most)
+        return
+    for count in range(min(most, MOST_HASH) + 1):
+        yield f"{count}-elements", Small(claim, linked, count)
+        if count > 1 and claim.before.loop.kind == "hash":
+            yield f"{count}-elements-apart", Small(claim, linked, count, apart=True)
+
+
+def small_obligations(case: Case, name: str, claim: Small) -> list[Obligation]:
+    """`callback/RELEASE/MAP TYPE/user/PROGRAM/CALLBACK/small/NAME/PART`. Raises `Unsupported`."""
+    release = claim.user.pair.release
+    origin = f"{release.version}: {claim.user.name} on a map of {claim.count} elements"
+    parts = claim(IntWorld(lambda name, width: 0))
+    return [Obligation(f"{case.prefix}/small/{name}/{part}", origin, claim, part) for part in parts]
 
 
 def obligations(case: Case, release: Release) -> list[Obligation]:

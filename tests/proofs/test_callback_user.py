@@ -52,7 +52,7 @@ def test_a_callback_that_stores_deletes_and_stops(kind: str, name: str, refuted:
 
 
 def test_rhash_since_7_2() -> None:
-    case = made(WALK.format(kind="rhash").replace("rhash 4 8 8", "rhash 4 8 8 flags=1"), RELEASES["7.3"])[1][0]
+    case = made(WALK.format(kind="rhash").replace("rhash 4 8 2", "rhash 4 8 2 flags=1"), RELEASES["7.3"])[1][0]
     assert {word(verdict) for verdict in decided(case, RELEASES["7.3"]).values()} == {"proved"}
 
 

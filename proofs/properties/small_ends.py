@@ -1,0 +1,62 @@
+"""The ends of two runs of a small map, held against each other: what a program's user can see of each."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from model.errors import Unsupported
+from model.maps.array import Array
+from model.maps.hash import Hash
+from model.maps.lru_hash import LruHash
+from model.semantics.call import REGISTER
+from proofs.properties.small_run import KEY, STACK, Left
+
+
+def either(b: Any, cases: Sequence[tuple[Any, Any]]) -> Any:
+    """The word of whichever guard holds."""
+    word = cases[-1][1]
+    for guard, other in cases[-2::-1]:
+        word = b.ite(guard, other, word)
+    return word
+
+
+def same(world: Any, name: Literal["before", "after"], one: Sequence[Left], two: Sequence[Left]) -> dict[str, Any]:
+    """Where a path of `one` is taken, one of `two` is, and leaves the same."""
+    b, narrow = world.bits(REGISTER), world.bits(8)
+    some = b.disj(*(end.guard for end in two))
+    r0 = either(b, [(end.guard, end.r0) for end in two])
+    shapes: dict[Any, int] = {}
+    lists = either(b, [(end.guard, b.const(_listed(end, shapes))) for end in two])
+    places = sorted({place for end in (*one, *two) for place in _written(end)})
+    joined = [either(narrow, [(end.guard, end.store.load(b.const(place), 1)) for end in two]) for place in places]
+    parts: dict[str, list[Any]] = {"ends": [], "r0": [], "memory": [], "elements": []}
+    for end in one:
+        off = b.negate(end.guard)
+        parts["ends"].append(b.disj(off, some))
+        parts["r0"].append(b.disj(off, b.eq(end.r0, r0)))
+        mine = [end.store.load(b.const(place), 1) for place in places]
+        parts["memory"].append(b.disj(off, b.conj(*(narrow.eq(x, y) for x, y in zip(mine, joined, strict=True)))))
+        parts["elements"].append(b.disj(off, b.eq(b.const(_listed(end, shapes)), lists)))
+    return {f"{name}/{part}": b.conj(*conditions) for part, conditions in parts.items()}
+
+
+def _listed(end: Left, shapes: dict[Any, int]) -> int:
+    """A number for which elements are where in each map: equal if and only if these are; keys are in memory."""
+    found: list[Any] = []
+    for number, state in sorted(end.store.states.items()):
+        table = state.table if isinstance(state, LruHash) else state
+        if isinstance(table, Hash):
+            lists = state.lru if isinstance(state, LruHash) else None
+            entries = tuple((entry.number, entry.bucket) for entry in table.entries)
+            found.append((number, entries, table.free, table.spare, lists))
+        elif not isinstance(table, Array):
+            found.append((number, id(state)))  # no operation here changes it, or it is another one
+    return shapes.setdefault(tuple(found), len(shapes))
+
+
+def _written(end: Left) -> Iterator[int]:
+    """The addresses that were stored to, frames and for_each's own key apart."""
+    for address, _ in end.store.cells.written:
+        if address.number is None:
+            raise Unsupported("a store at an address that is not known in a run of a small map")
+        if not STACK - 0x2000 <= address.number < KEY + 8:
+            yield address.number
