@@ -160,22 +160,26 @@ def update(site: Site[W, B], state: LruHash[W], key: W, value: W, flags: W) -> O
 
 def update_percpu(site: Site[W, B], state: LruHash[W], key: W, value: W, flags: W) -> Outcomes[W, B]:
     """htab_lru_percpu_map_update_elem: as `update`, but with EXIST no element is taken, and an old element is kept,
-    overwritten on this CPU and marked.
+    overwritten on this CPU and marked. An element that is taken gets the key at once (prealloc_lru_pop), also where it
+    is given back: a walk that stands on it sees that.
     """
     b = site.bits
     exist = b.eq(flags, b.const(BPF_EXIST))
     cases = Cases(b)
     yield cases.error(above_exist(b, flags), EINVAL)
 
-    def kept(change: _Change[W, B], entry: Entry[W]) -> Effect[W]:
+    def kept(change: _Change[W, B], entry: Entry[W], *first: Write[W]) -> Effect[W]:
         written = table.overwritten(site, change.table, entry, value).writes
-        return change.effect(_marked(site, entry.number), *written)
+        return change.effect(*first, _marked(site, entry.number), *written)
+
+    def taken() -> Write[W]:
+        return Write(site.offset(site.element(number), site.place.key), site.shape.key_size, word)
 
     def back() -> Effect[W]:
-        return change.pushed(number).effect()
+        return change.pushed(number).effect(taken())
 
     def kept_and_back(entry: Entry[W]) -> Effect[W]:
-        return kept(change.pushed(number), entry)
+        return kept(change.pushed(number), entry, taken())
 
     before = _Change(site, state.table, state.lru)
     for entry, here in keyed(site, state.table, key):

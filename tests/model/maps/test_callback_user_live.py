@@ -114,6 +114,13 @@ def test_an_rhash_goes_on_by_the_key_of_the_element() -> None:
     assert seen("rhash", (5, 6, 7), Rule(6, "delete", 7), name="7.3") == ([7, 6, 5], [5, 6])
 
 
+def test_an_lru_walk_on_an_element_that_was_taken_and_given_back() -> None:
+    """prealloc_lru_pop (6.12): the key is written before the old element is found; seen in the running 6.18 as well."""
+    order, _ = seen("lru_percpu_hash", (5, 2, 7), Rule(7, "update", 6), Rule(2, "update", 5))
+    assert order[:2] == [7, 2]
+    assert order[5] == 6
+
+
 @pytest.fixture(scope="module")
 def one_cpu() -> Iterator[int]:
     reason = why_not()
@@ -150,6 +157,13 @@ def possible_cpus() -> int:
 @pytest.mark.parametrize("kind", HASHES)
 def test_the_running_kernel_does_the_same(kind: str, what: str, one_cpu: int) -> None:
     agree(kind, (5, 6, 7), DURING[what][0], one_cpu)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("kind", ["lru_hash", "lru_percpu_hash"])
+def test_an_element_that_an_update_took_and_gave_back_has_its_key(kind: str, one_cpu: int) -> None:
+    """The full map gives up the element that is walked, whose memory then has another key."""
+    agree(kind, (5, 2, 7), (Rule(7, "update", 6), Rule(2, "update", 5)), one_cpu)
 
 
 RULES = st.lists(
