@@ -132,8 +132,9 @@ def _check(program: Program, assumptions: Sequence[Assumption]) -> None:
             raise InputError(program.name, place, f"an instruction from 0 to {len(program.insns) - 1}")
         if not 0 <= assumption.reg <= 9:
             raise InputError(program.name, place, "a register from r0 to r9")
+    starts = {sub.start for sub in program.subprograms}
     for start in program.entries:
-        if not any(sub.start == start for sub in program.subprograms):
+        if start not in starts or not 0 <= start < len(program.insns):
             raise InputError(program.name, f"entry at instruction {start}", "the start of a subprogram")
     for slot, ref in program.refs.items():
         number = getattr(ref, "map", None)
@@ -173,6 +174,7 @@ def _start_lost(flow: Flow, program: Program, graph: Graph) -> bool:
     lost = [graph.at[start] for start in graph.addressed if flow.lost_callback or flow.states[graph.at[start]] is None]
     for number in lost:
         flow.enter(number, _unknown_arguments())
+    flow.merged.update(lost)
     return bool(lost)
 
 

@@ -169,7 +169,7 @@ def edges(graph: "nx.DiGraph[Node]") -> Iterator[tuple[Node, Node, Edge]]:
 def reachable(graph: "nx.DiGraph[Node]") -> set[Node]:
     """The nodes that the program's entries reach, themselves included."""
     roots: list[Node] = graph.graph["roots"]
-    return set(roots).union(*(nx.descendants(graph, root) for root in roots))
+    return {node for layer in nx.bfs_layers(graph, roots) for node in layer}
 
 
 def recursive(program: Program) -> str | None:

@@ -185,3 +185,30 @@ def test_a_function_of_a_fragment_may_have_callers_outside() -> None:
     program = dump(text)
     assert program.fragment
     assert at(analyse(program, release()), 4) == (["table"], True)
+
+
+THROWER = """\
+int thrower(struct __sk_buff * skb):
+0: (18) r1 = map[id:4]
+2: (85) call pc+1#bpf_prog_1_count
+3: (95) exit
+int count(void * map):
+4: (bf) r2 = r10
+5: (07) r2 += -8
+6: (85) call array_map_delete_elem#1
+7: (95) exit
+int caught(u64 cookie):
+8: (18) r1 = map[id:1]
+10: (bf) r2 = r10
+11: (07) r2 += -8
+12: (85) call htab_map_delete_elem#260176
+13: (95) exit
+"""
+
+
+def test_a_subprogram_that_nothing_names_is_an_exception_callback() -> None:
+    program = dump(THROWER)
+    assert program.entries == (8,)
+    found = analyse(program, release())
+    assert (at(found, 6), at(found, 12)) == ((["cells"], False), (["table"], False))
+    assert found.sites[12].reached

@@ -1,5 +1,7 @@
 """The graph: loops in callees, exits, callbacks, recursion, and how it grows."""
 
+from dataclasses import replace
+
 import pytest
 
 from model.facts import analyse
@@ -37,6 +39,19 @@ def test_a_loop_that_lies_in_a_callee_has_its_back_edge() -> None:
     assert (("block", 3), ("block", 3), "jump") in found
     assert (("block", 2), ("block", 3), "fall") in found
     assert (("block", 0), ("block", 2), "call") in found
+
+
+def test_what_the_kernel_enters_on_its_own_is_a_root() -> None:
+    read = program("""
+        r0 = 0
+        exit
+    .func caught
+        r0 = 1
+        exit
+    """)
+    assert reachable(build(read, {}, {})) == {("block", 0), ("return", 0)}
+    entered = build(replace(read, entries=(2,)), {}, {})
+    assert reachable(entered) == {("block", 0), ("return", 0), ("block", 2), ("return", 2)}
 
 
 def test_a_callee_with_two_exits_has_two_return_edges() -> None:

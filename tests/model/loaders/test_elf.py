@@ -29,10 +29,12 @@ def layout(found: Program) -> list[tuple[str, int, int]]:
 # Programs and maps by name: those of libbpf 1.x's own forms as `bpftool gen skeleton` lists them.
 COUNTS = {
     "arena_struct_ops.o": (["start", "count"], ["arena", "slow"]),
+    "exceptions.o": (["thrower", "thrown_away", "kept_in_the_frame"], ["one_hash", "one_array"]),
     "externs.o": (["ask_kernel"], []),
     "for_each.o": (["sum_array", "sum_hash", "search_all"], ["numbers", "names", "cpu_numbers", "recent"]),
     "gcc.o": (["mixed"], ["second", "first", ".data"]),
     "global_data.o": (["count"], [".data", ".rodata", ".data.tuning", ".bss"]),
+    "kernel_config.o": (["version", "option", "symbol"], ["one_hash", "one_array"]),
     "legacy_iproute2.o": (["use_both"], ["template", "holder", "modern"]),
     "legacy_maps.o": (["use_legacy"], ["a_hash", "b_array", "c_outer"]),
     "legacy_sections.o": (["on_open"], ["small", "large"]),
@@ -53,6 +55,7 @@ COUNTS = {
     "odd_sections.o": (["calls_neighbour", "on_request"], []),
     "queue_stack_bloom.o": (["use_queue", "use_stack", "use_bloom"], ["queue", "stack", "bloom"]),
     "redirect.o": (["to_port", "to_hashed_port", "to_cpu", "to_socket"], ["ports", "ports_by_hash", "cpus", "sockets"]),
+    "relocated.o": (["field_exists", "enum_value", "two_calls"], ["one_hash", "one_array"]),
     "subprograms.o": (["one_map", "both_maps", "nested"], ["table", "counters"]),
     "text_only.o": (["entry"], []),
     "two_maps.o": (["same_type", "two_types", "same_map"], ["one_array", "other_array", "one_hash"]),
@@ -282,6 +285,30 @@ def test_externs_stay_named() -> None:
         "bpf_get_no_such_thing is weak: the kernel may lack it",
         "missing_variable is weak: the kernel may lack it",
     )
+
+
+def test_relocated_slots_are_told() -> None:
+    """llvm-objdump -dr: CO-RE records at 0x0, 0x88 (slot 17 of the section, 0 of the function) and 0x148 (41, 4)."""
+    found = {p.name: (p.relocated, p.insns[min(p.relocated)].opcode) for p in read("relocated.o").programs}
+    assert found == {
+        "field_exists": (frozenset({0}), 0xB7),
+        "enum_value": (frozenset({0}), 0x18),
+        "two_calls": (frozenset({4}), 0xB7),
+    }
+    assert {p.notes for p in read("relocated.o").programs} == {
+        ("1 CO-RE relocations are left as they are: field offsets are those of the compile time",)
+    }
+    assert not any(p.relocated for p in read("externs.o").programs)
+
+
+def test_an_exception_callback_comes_last_with_what_it_reaches() -> None:
+    thrower, thrown_away, kept = read("exceptions.o").programs
+    # `count` is there already when the callback's turn comes.
+    assert layout(thrower) == [("thrower", 0, 9), ("count", 9, 19), ("caught", 19, 34)]
+    assert thrower.entries == (19,)
+    assert thrower.insns[32] == Insn(0x85, 0, 1, 0, -24)  # 33 - 24 = 9
+    assert (thrown_away.entries, kept.entries) == ((), ())
+    assert [s.name for s in kept.subprograms] == ["kept_in_the_frame", "each"]
 
 
 def test_source_lines() -> None:

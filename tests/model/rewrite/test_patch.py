@@ -82,6 +82,12 @@ def test_a_subprogram_that_starts_with_the_patched_instruction_starts_with_the_p
     assert result.program.subprograms == (Subprogram("p", 0, 2), Subprogram("f", 2, 6))
 
 
+def test_relocated_slots_and_entries_move_and_a_patch_has_none() -> None:
+    before = program(NOP, Insn(0x85, imm=1), NOP, EXIT, NOP, EXIT, relocated=frozenset({0, 1, 2}), entries=(4,))
+    after = apply(before, {1: THREE}).program
+    assert (after.relocated, after.entries) == (frozenset({0, 4}), (6,))
+
+
 def test_lines_and_references_move() -> None:
     before, at, behind = Line("f.c", 1, 1, "a"), Line("f.c", 2, 1, "b"), Line("f.c", 3, 1, "c")
     insns = (NOP, NOP, Insn(0x18, 1, 1), Insn(0), EXIT)
