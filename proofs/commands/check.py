@@ -58,6 +58,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("with FILE")
     add_selection(files)
     files.add_argument("--unprivileged", action="store_true", help="as loaded without CAP_PERFMON/CAP_SYS_ADMIN")
+    files.add_argument(
+        "--callbacks", action="store_true", help="also the walks of for_each with the program's own callbacks"
+    )
     files.add_argument("--no-jit", action="store_true", help="as loaded with net.core.bpf_jit_enable=0")
 
 
@@ -67,7 +70,9 @@ def run(options: argparse.Namespace) -> int:
 
         return run_files(options)
     given = [
-        name for name in ("maps", "section", "program", "assume", "unprivileged", "no_jit") if getattr(options, name)
+        name
+        for name in ("maps", "section", "program", "assume", "unprivileged", "no_jit", "callbacks")
+        if getattr(options, name)
     ]
     if given:
         raise InputError(f"--{given[0].replace('_', '-')}", "", "expected a FILE to check with it")

@@ -9,6 +9,7 @@ from rich.progress import Progress
 from model.errors import InputError
 from model.program import Object
 from model.rewrite.config import Config
+from proofs.callbacks import Callbacks, callbacks_report
 from proofs.check_program import check
 from proofs.claims import Claims
 from proofs.commands.inputs import assumptions, load, selected
@@ -28,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
     release, chosen = kernel(options.kernel), abi(options.arch)
     config = Config(arch=chosen.name, jit=not options.no_jit, unprivileged=options.unprivileged)
     claims = Claims(release, chosen, Solver(options.timeout))
+    callbacks = Callbacks(release, chosen, options.timeout)
     out, tally = console(), Tally()
     # All files are read before the first report, so that a bad one leaves nothing half said.
     objects = [load(path, release, options.maps) for path in options.files]
@@ -40,6 +42,8 @@ def run(options: argparse.Namespace) -> int:
         for found, program, assumed in given:
             try:
                 checked = check(program, claims, config, assumed)
+                done = checked.rewritten if options.callbacks else None
+                walks = list(callbacks.check(done, config, assumed)) if done is not None else []
             except KeyboardInterrupt:
                 interrupted = True
                 break
@@ -47,7 +51,9 @@ def run(options: argparse.Namespace) -> int:
                 file_head(out, found, release, chosen)
                 shown = found
             program_report(out, checked, verbose=options.verbose)
+            callbacks_report(out, program, walks, verbose=options.verbose)
             tally.add(found.file, checked)
+            tally.verdicts += [verdict for walk in walks for verdict in walk.refuted]
             sites += checked.sites
             advance()
     if options.reproduce is not None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from model.bits import B, W
 from model.errors import Unsupported
+from model.kernel.abi import Extension
 from model.kernel.release import CType
 from model.maps.allocation import Parameters, bits_of, parameters
 from model.memory import Outside
@@ -68,7 +69,11 @@ class User:
         return {part: b.condition(condition) for part, condition in parts.items()}
 
     def reason(self, part: str) -> str:
-        return self.before.reason(part.rpartition("/")[2])
+        bits, last = self.after.loop.result.bits, part.rpartition("/")[2]
+        narrow_ = self.function and bits < REGISTER and self.pair.abi.result is Extension.NOBODY
+        if narrow_ and part in ("after/flags", "after/count", "after/end", "agree/returned"):
+            return f"{self.function} returns {bits} bits: a direct call leaves the rest of r0 unspecified"
+        return self.before.reason(last)
 
     def function_at(self, side: Side, start: int) -> int | None:
         """The number of the function that begins at slot `start`."""
@@ -121,6 +126,10 @@ class _Walk(Callback):
             return widen(world, result, self.loop.result)
         rule = self.user.pair.abi.result
         return in_register(world, rule, result, self.loop.result, f"{self.side.name}: unspecified bits of the result")
+
+    def _show(self, world: World[W, B], there: Parameters[W], made: W) -> None:
+        if self.side.name == "before":  # both sides start from one state
+            Callback._show(self, world, there, made)
 
     def _called(self, world: Any, handed: Mapping[str, Any], before: Any) -> tuple[Sequence[Any], Any, Any]:
         """The callback's instructions on this side, from the registers and the world that the walk hands over."""
@@ -175,8 +184,9 @@ def _agreement(user: User, world: Tracked[W, B], before: _Walk, after: _Walk) ->
     parts["agree/stop"] = same
     parts["agree/returned"] = b.disj(b.negate(stopped), b.eq(returned, given))
     parts["agree/count"] = world.bits(before.loop.counter.bits).eq(count, counted)
-    world.show(f"before: r0 of {user.name}", REGISTER, r0)
-    world.show(f"after: r0 of {user.name}", REGISTER, other)
+    for side, result, back in (("before", r0, returned), ("after", other, given)):
+        world.show(f"{side}: r0 of {user.name}", REGISTER, result)
+        world.show(f"{side}: r0 of the walk where it stops now", REGISTER, back)
     return parts
 
 

@@ -68,6 +68,10 @@ def test_the_counterexample_of_6_1_shows_the_upper_half() -> None:
     case = made(WALK.format(kind="array"), RELEASES["6.1"])[1][0]
     verdict = decided(case, RELEASES["6.1"])["after/count"]
     assert isinstance(verdict, Refuted)
+    assert case.claim is not None
+    told = "bpf_for_each_array_elem returns 32 bits: a direct call leaves the rest of r0 unspecified"
+    assert case.claim.reason("after/count") == told
+    assert case.claim.reason("before/count") == "the count of 32 bits (signed) is negative from 2^31 callbacks on"
     assert {shown.label for shown in verdict.counterexample.shown} >= {"callbacks made", "before: r0 of visit"}
 
 
