@@ -67,7 +67,7 @@ class Cells(Generic[W, B]):
     def _byte(self, address: W) -> W:
         byte = self.initial(address)
         for at, value in reversed(self.written):
-            byte = self.bits.ite(self.bits.eq(at, address), value, byte)
+            byte = self.bits.at(8).ite(self.bits.eq(at, address), value, byte)
         return byte
 
     def _places(self, address: W, size: int) -> list[W]:

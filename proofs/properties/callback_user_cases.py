@@ -98,12 +98,16 @@ def small_claims(case: Case, done: Rewritten) -> Iterator[tuple[str, Small]]:
     most = held.max_entries or 0
     if claim.before.loop.kind == "array":
         if 0 < most <= MOST_ARRAY:
-            yield f"{most}-elements", Small(claim, linked, most)
+            yield _elements(most), Small(claim, linked, most)
         return
     for count in range(min(most, MOST_HASH) + 1):
-        yield f"{count}-elements", Small(claim, linked, count)
+        yield _elements(count), Small(claim, linked, count)
         if count > 1 and claim.before.loop.kind == "hash":
-            yield f"{count}-elements-apart", Small(claim, linked, count, apart=True)
+            yield f"{_elements(count)}-apart", Small(claim, linked, count, apart=True)
+
+
+def _elements(count: int) -> str:
+    return f"{count}-element{'' if count == 1 else 's'}"
 
 
 def small_obligations(case: Case, name: str, claim: Small) -> list[Obligation]:

@@ -29,7 +29,7 @@ def test_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out = checked(tmp_path, capsys, WALK.format(kind="hash"), "--kernel", "6.12")
     assert status == 0
     assert "  User callback at 8: proved callback/6.12/hash/user/main/visit\n" in out
-    assert "    unrolled, proved: 0-elements, 1-elements, 2-elements, 2-elements-apart\n" in out
+    assert "    unrolled, proved: 0-elements, 1-element, 2-elements, 2-elements-apart\n" in out
 
 
 def test_refuted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
