@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 
 from gen.programs import Generated, programs
 from model.errors import Unsupported
@@ -19,7 +19,7 @@ from model.rewrite.passes import Rewritten, rewrite
 from proofs import whole
 from proofs.claims import Claims
 from proofs.equivalence import equivalent
-from proofs.obligation import Proved, Refuted, Verdict
+from proofs.obligation import Proved, Refuted, Unknown, Verdict
 from proofs.outcome import worst
 from proofs.solver import Solver
 
@@ -142,10 +142,16 @@ def test_neither_way_proves_a_fault(fault: Fault) -> None:
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 def test_both_ways_agree_on_many(made: Generated) -> None:
+    """The second way may give up (paths, steps, the solver's time); it never says the opposite."""
     for name, expected in (("6.12", Proved), ("6.1", Refuted if made.narrow else Proved)):
         done = rewritten(made.text, name)
-        assert isinstance(over_symbols(done, name), expected)
         assert isinstance(by_composition(done, name), expected)
+        try:
+            second = over_symbols(done, name)
+        except Unsupported as hole:
+            event(f"the second way has no rule: {hole}")
+            continue
+        assert isinstance(second, expected | Unknown)
 
 
 @settings(QUICK, max_examples=2)
