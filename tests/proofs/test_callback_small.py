@@ -13,7 +13,7 @@ from model.rewrite.config import Config
 from model.rewrite.passes import rewrite
 from proofs.outcome import word
 from proofs.properties.callback_small import Small
-from proofs.properties.callback_user_cases import Case, cases, small_claims, small_obligations
+from proofs.properties.callback_user_cases import Case, cases, obligations, small_claims, small_obligations
 from proofs.solver import Solver
 
 RELEASES = {name: load_release(name) for name in ("6.1", "6.12", "7.3")}
@@ -79,6 +79,14 @@ def test_two_elements(kind: str, body: str) -> None:
     case, title, claim = next(one for one in found(kind, BODIES[body]) if one[2].count == 2)
     assert title == "2-elements"
     assert verdicts(case, title, claim) == dict.fromkeys(PARTS, "proved")
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("kind", ["array", "hash", "lru_percpu_hash"])
+def test_the_induction_says_the_same(kind: str, body: str) -> None:
+    case = found(kind, BODIES[body])[0][0]
+    solver = Solver()
+    assert {word(solver.decide(one).verdict) for one in obligations(case, RELEASES["6.12"])} == {"proved"}
 
 
 def test_the_elements_that_maps_are_unrolled_to() -> None:
