@@ -20,7 +20,7 @@ from proofs.mutants import DoesNotApply, Mutant
 from proofs.mutants_program import program
 from proofs.obligation import Obligation
 from proofs.properties import callback_user_cases as user
-from proofs.properties.callback_cases import callback_claim, obligations_of
+from proofs.properties.callback_cases import callback_claim, callback_types, obligations_of
 
 U16 = CType("u16", 16, False)
 S16 = CType("short", 16, True)
@@ -59,6 +59,8 @@ FAULTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 
 
 def _claimed(release: Release, name: str, map_type: str, fields: dict[str, Any]) -> list[Obligation]:
+    if map_type not in callback_types(release):
+        raise DoesNotApply(f"{release.name} has no for_each of {map_type}")
     claim = callback_claim(release, map_type, bounded=True)
     wrong = replace(claim, loop=replace(claim.loop, **fields))
     made = obligations_of(f"mutant/{name}/callback/{release.name}/{map_type}", wrong, f"seeded fault in {release.name}")

@@ -12,6 +12,7 @@ from typing import Any
 from model.kernel.abi import ABIS
 from model.kernel.c_body import Binary, Cast
 from model.kernel.release import Apply, Const, Decline, Emit, Expr, Field, If, Name, Offset, Release, Statement
+from model.maps.allocation import rules
 from proofs.mutants import DoesNotApply, Mutant
 from proofs.obligation import Obligation
 from proofs.properties.inline_cases import map_obligations
@@ -42,8 +43,10 @@ def with_lookup(release: Release, map_type: str, change: Change) -> Release:
     """The release with another `map_gen_lookup` for the type."""
     name = _slot(release, map_type, "map_gen_lookup")
     row = release.gen_lookup[name]
-    changed = {**release.gen_lookup, name: replace(row, body=change(row.body))}
-    return replace(release, gen_lookup=MappingProxyType(changed))
+    wrong = replace(row, body=change(row.body))
+    if wrong == row:
+        raise DoesNotApply(f"{name} has no such instruction in {release.name}")
+    return replace(release, gen_lookup=MappingProxyType({**release.gen_lookup, name: wrong}))
 
 
 def _slot(release: Release, map_type: str, slot: str) -> str:
@@ -60,8 +63,19 @@ def claimed(release: Release, name: str, map_type: str, *, inner: bool = False) 
     return [replace(one, name=f"mutant/{name}/{one.name}") for one in made if one.expect == "valid"]
 
 
+OVERFLOWS = ("multiplied-in-32-bits", "operation-overflows")
+
+
 def _edited(release: Release, name: str, map_type: str, edit: Edit) -> list[Obligation]:
+    _large_enough(release, name, map_type)
     return claimed(with_lookup(release, map_type, partial(sequence, edit=edit)), name, map_type)
+
+
+def _large_enough(release: Release, name: str, map_type: str) -> None:
+    """A product of 32 bits is no fault where no map is large enough to see it."""
+    charged = any(rule.source.startswith("bpf_map_charge_init") for rule in rules(map_type, release.name))
+    if name in OVERFLOWS and charged:
+        raise DoesNotApply(f"bpf_map_charge_init keeps maps below 4 GiB in {release.name}")
 
 
 def on(macro: str, operation: str, change: Callable[[Emit], Statement | None]) -> Edit:
@@ -223,6 +237,7 @@ def _narrow_product(node: Any) -> Any:
 def _with_body(
     release: Release, name: str, map_type: str, function: str, change: Callable[[Any], Any]
 ) -> list[Obligation]:
+    _large_enough(release, name, map_type)
     changed = {**release.bodies, function: change(release.bodies[function])}
     return claimed(replace(release, bodies=MappingProxyType(changed)), name, map_type)
 
