@@ -43,6 +43,8 @@ def lines(answer: Equivalence, release: Release, abi: Abi, files: tuple[str, str
         yield from _sites(answer)
     if answer.witness is not None:
         yield from _witness(answer, answer.witness, release)
+    elif answer.untried.startswith("on no") and isinstance(answer.verdict, Refuted):
+        yield "  refuted by the structure: no input that was tried shows a difference"
     elif answer.untried:
         yield f"  {answer.untried if answer.untried.startswith('on no') else f'not run: {answer.untried}'}"
 
