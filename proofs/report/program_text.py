@@ -109,7 +109,8 @@ def _open_ends(out: Console, checked: Checked, site: Site) -> None:
     told: list[str] = []
     if site.leftover is not None:
         told.append(f"{site.decision}: {site.reason}")
-        told.append(f"{site.leftover.kind.value}: {site.leftover.reason}")
+        if site.leftover.reason != site.reason:
+            told.append(f"{site.leftover.kind.value}: {site.leftover.reason}")
     elif site.decision not in ("direct", "inlined"):
         told.append(f"{site.decision}: {site.reason}")
     if why(site.verdict) and not any(why(site.verdict) in text for text in told):
