@@ -21,7 +21,7 @@ from proofs.properties.callback_small import Small
 from proofs.properties.callback_user import User
 from proofs.properties.callback_user_cases import Case, cases, obligations, small_claims, small_obligations
 from proofs.properties.whole import Side
-from proofs.report.text import clean, refutation
+from proofs.report.text import clean, refutation, timed
 from proofs.solver import DEFAULT_TIMEOUT, Result, Solver
 
 CALL, WIDE, PSEUDO_CALL, PSEUDO_FUNC = 0x85, 0x18, 1, 4
@@ -144,5 +144,5 @@ def callbacks_report(out: Console, program: Program, walks: Sequence[Walked], *,
         for line in told:
             out.print(f"    {clean(line)}", markup=False, soft_wrap=True)
         for result in walk.results if verbose else ():
-            line = f"  {word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
+            line = f"  {timed(result)}"
             out.print(line, markup=False, soft_wrap=True)

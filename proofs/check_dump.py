@@ -6,10 +6,9 @@ from model.facts import Facts, MapPointer, SiteFact
 from model.kernel.release import Release
 from model.program import Program, SymbolRef
 from model.rewrite.config import Config
-from proofs.claims import Answer, Claims
+from proofs.claims import Answer, Claims, conjunction
 from proofs.dump_inline import inlined_sites
-from proofs.obligation import Proved, Unknown, Verdict
-from proofs.outcome import worst
+from proofs.obligation import Proved, Unknown
 from proofs.site import Leftover, Residual, Site, described, leftover
 from proofs.symbols import OPERATION
 
@@ -21,15 +20,11 @@ def dump_sites(program: Program, facts: Facts, claims: Claims, config: Config) -
     """
     called = list(_calls(program, facts, claims))
     taken = {site.slot for site in called}
-    more = [facts.sites[slot] for slot in facts.sites if slot not in taken and _emitted(program, slot, claims)]
+    more = [
+        facts.sites[slot] for slot in facts.sites if slot not in taken and claims.called(program, slot) == OPERATION
+    ]
     inlined = inlined_sites(program, [*facts.watched.values(), *more], claims, config)
     return tuple(sorted([*called, *inlined], key=lambda site: site.slot))
-
-
-def _emitted(program: Program, slot: int, claims: Claims) -> bool:
-    """Whether the call at `slot` is of a function that inlined lookups call."""
-    ref = program.refs.get(slot)
-    return isinstance(ref, SymbolRef) and claims.symbols.get(ref.name) == OPERATION
 
 
 def _calls(program: Program, facts: Facts, claims: Claims) -> Iterator[Site]:
@@ -118,12 +113,11 @@ def _meant(release: Release, pointers: Sequence[MapPointer], function: str, help
 def _held(claims: Claims, fact: SiteFact, helper: str, function: str) -> Answer:
     known = [pointer.map.type for pointer in fact.pointers if pointer.map.type is not None]
     answers = [claims.direct(map_type, helper, function) for map_type in dict.fromkeys(known)]
-    verdicts: list[Verdict] = [verdict for verdict, _ in answers]
     if fact.unknown or len(known) < len(fact.pointers) or not known:
         owners = _owners(claims.release, helper, function)
         reason = (
             f"the map in r1 is not shown: right for {' or '.join(owners)} (--assume r1=TYPE names it; --maps FILE "
             "gives the types of map ids)"
         )
-        verdicts.append(Unknown(reason))
-    return worst(verdicts), tuple(result for _, results in answers for result in results)
+        answers.append((Unknown(reason), ()))
+    return conjunction(answers)

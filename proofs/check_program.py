@@ -7,16 +7,15 @@ from model.errors import Unsupported
 from model.facts import Assumption, Facts, SiteFact, analyse
 from model.kernel.data import load_release
 from model.kernel.release import Release
-from model.program import Form, Line, Program, SymbolRef
+from model.program import Form, Line, Program
 from model.rewrite.config import Config
 from model.rewrite.direct_call import Decision, Kind
 from model.rewrite.passes import Rewritten, rewrite
 from proofs.cfg import refuse_recursion
 from proofs.check_dump import dump_sites
-from proofs.claims import Answer, Claims
+from proofs.claims import Answer, Claims, conjunction
 from proofs.dump_inline import candidates
 from proofs.obligation import NoRule, Proved, Unknown, Verdict
-from proofs.outcome import worst
 from proofs.properties import patching
 from proofs.properties.direct import Direct, direct
 from proofs.site import Leftover, Residual, Site, leftover
@@ -118,8 +117,7 @@ def refuse_unread(program: Program, facts: Facts, claims: Claims) -> None:
     """Raises `Unsupported` for a reachable helper call, in the kernel's form, whose body was not read."""
     lost = _lost(claims.release)
     for slot in facts.sites if lost else ():
-        ref = program.refs.get(slot)
-        name = claims.symbols.get(ref.name) if isinstance(ref, SymbolRef) else None
+        name = claims.called(program, slot)
         if name in lost and facts.reached[slot]:
             raise Unsupported(_why(program.base + slot, lost[name]))
 
@@ -133,9 +131,7 @@ def refuse_unseen(program: Program, facts: Facts, claims: Claims, sites: Sequenc
         return
     known = {site.slot for site in sites}
     for slot in facts.sites:
-        ref = program.refs.get(slot)
-        called = isinstance(ref, SymbolRef) and claims.symbols.get(ref.name) == OPERATION
-        if called and slot not in known and facts.reached[slot]:
+        if claims.called(program, slot) == OPERATION and slot not in known and facts.reached[slot]:
             raise Unsupported(f"call at {program.base + slot}: {reasons[0]}")
 
 
@@ -208,21 +204,17 @@ def _types(fact: SiteFact) -> list[str]:
     return list(dict.fromkeys(pointer.map.type for pointer in fact.pointers if pointer.map.type is not None))
 
 
-def _all(answers: Sequence[Answer]) -> Answer:
-    return worst(verdict for verdict, _ in answers), tuple(result for _, results in answers for result in results)
-
-
 def _direct(claims: Claims, decision: Decision, fact: SiteFact) -> Answer:
     """The chosen function against the operation of every map that reaches the call."""
     function = decision.function
     if function is None:
         return NoRule("a direct call of nothing"), ()
-    return _all([claims.direct(map_type, decision.helper, function) for map_type in _types(fact)])
+    return conjunction([claims.direct(map_type, decision.helper, function) for map_type in _types(fact)])
 
 
 def _inlined(claims: Claims, fact: SiteFact) -> Answer:
     """The sequence against the operation of every map that reaches the call."""
-    return _all(
+    return conjunction(
         [
             claims.inline(pointer.map.type, pointer.map.max_entries, inner=pointer.template)
             for pointer in fact.pointers
@@ -240,4 +232,4 @@ def _either(claims: Claims, decision: Decision, fact: SiteFact) -> Answer:
         function = None if rewrite_row is None else release.operation(map_type, rewrite_row.slot)
         if function is not None:
             answers.append(claims.direct(map_type, decision.helper, function.name))
-    return _all(answers) if answers else (Unknown(decision.reason), ())
+    return conjunction(answers) if answers else (Unknown(decision.reason), ())

@@ -6,6 +6,7 @@ from model.errors import Unsupported
 from model.isa.insn import Insn
 from model.kernel.abi import Abi
 from model.kernel.release import Release
+from model.program import Program, SymbolRef
 from proofs.obligation import NoRule, Obligation, Refuted, Verdict
 from proofs.outcome import worst
 from proofs.properties.dispatch_cases import claim, obligations, origin
@@ -27,6 +28,11 @@ class Claims:
         self.symbols = symbols(release)
         self.functions = helper_functions(release)
         self._known: dict[tuple[str, ...], Answer] = {}
+
+    def called(self, program: Program, slot: int) -> str | None:
+        """What the symbol named by the call at `slot` is (`proofs.symbols`); None without a name or meaning."""
+        ref = program.refs.get(slot)
+        return self.symbols.get(ref.name) if isinstance(ref, SymbolRef) else None
 
     def direct(self, map_type: str, helper: str, function: str) -> Answer:
         """Whether a direct call of `function` means what `helper` means on maps of `map_type`."""
@@ -69,6 +75,11 @@ class Claims:
                 known = NoRule(str(hole)), ()
             self._known[key] = known
         return known
+
+
+def conjunction(answers: Sequence[Answer]) -> Answer:
+    """All of `answers` together: the worst verdict, every result."""
+    return worst(verdict for verdict, _ in answers), tuple(result for _, results in answers for result in results)
 
 
 def refuted(results: Sequence[Result]) -> Result | None:

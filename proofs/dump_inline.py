@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from model.facts import MapPointer, SiteFact
 from model.isa.insn import Insn
 from model.kernel.release import GenLookup, Release
-from model.program import Program, SymbolRef
+from model.program import Program
 from model.rewrite.config import Config
 from model.rewrite.recognise import Match, Mismatch, match_lookup
-from proofs.claims import Answer, Claims
+from proofs.claims import Answer, Claims, conjunction
 from proofs.obligation import Counterexample, NoRule, Refuted, Shown, Unknown
-from proofs.outcome import worst
 from proofs.site import Site, described
 from proofs.symbols import OPERATION
 
@@ -48,7 +47,7 @@ def inlined_sites(program: Program, facts: Sequence[SiteFact], claims: Claims, c
             continue
         if any(_gen(claims.release, pointer) is not None for pointer in fact.pointers):
             found.append(_Lookup(fact, *_matches(program, fact, claims, config)))
-        elif fact.pointers or _called(program, fact.slot, claims):
+        elif fact.pointers or claims.called(program, fact.slot) == OPERATION:
             found.append(_Lookup(fact, [], []))
     layout: dict[str, set[int]] = {}
     for lookup in found:
@@ -70,11 +69,6 @@ class _Lookup:
 def _members(match: Match) -> Iterator[tuple[str, int]]:
     """The members' offsets among what a match learned."""
     return ((name, value) for name, value in match.bound.items() if name.startswith("struct "))
-
-
-def _called(program: Program, slot: int, claims: Claims) -> bool:
-    ref = program.refs.get(slot)
-    return isinstance(ref, SymbolRef) and claims.symbols.get(ref.name) == OPERATION
 
 
 def _gen(release: Release, pointer: MapPointer) -> GenLookup | None:
@@ -141,4 +135,4 @@ def _claimed(lookup: _Lookup, layout: Mapping[str, set[int]], claims: Claims) ->
     fact = lookup.fact
     if fact.unknown or any(pointer.map.type is None for pointer in fact.pointers):
         answers.append((Unknown("an inlined lookup; the map in r1 is not shown"), ()))
-    return worst(verdict for verdict, _ in answers), tuple(result for _, results in answers for result in results)
+    return conjunction(answers)

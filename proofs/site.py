@@ -6,9 +6,8 @@ from enum import Enum
 
 from model.facts import MapPointer
 from model.program import Line
-from proofs.claims import Claims, refuted
+from proofs.claims import Claims, conjunction, refuted
 from proofs.obligation import NoRule, Proved, Refuted, Unknown, Verdict
-from proofs.outcome import worst
 from proofs.solver import Result
 
 
@@ -90,8 +89,7 @@ def _one_operation(claims: Claims, helper: str, pointers: Sequence[MapPointer], 
         claims.direct(map_type, helper, function)
         for map_type in dict.fromkeys(pointer.map.type for pointer in pointers if pointer.map.type)
     ]
-    verdict = worst(answer[0] for answer in answers)
-    results = tuple(result for _, some in answers for result in some)
+    verdict, results = conjunction(answers)
     match verdict:
         case Proved():
             reason = f"every map that reaches it has {function}: a direct call would be equivalent ({cause})"

@@ -15,7 +15,7 @@ from proofs.check_program import Checked
 from proofs.obligation import Refuted, Verdict
 from proofs.outcome import why, word, worst
 from proofs.report.listing import line
-from proofs.report.text import STYLES, clean, put, refutation
+from proofs.report.text import STYLES, clean, put, refutation, timed
 from proofs.site import Site, described
 
 LISTED = 40  # residual branches of one kind that are named one by one
@@ -178,7 +178,7 @@ def _obligations(out: Console, checked: Checked) -> None:
             if result.obligation.name in seen:
                 continue
             seen.add(result.obligation.name)
-            line = f"  {word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
+            line = f"  {timed(result)}"
             out.print(line, markup=False, soft_wrap=True)
 
 

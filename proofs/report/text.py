@@ -180,13 +180,17 @@ def open_lines(cells: Iterable[Cell], *, verbose: bool) -> Iterator[str]:
             yield f"{verdict} {name}{more}: {reason}"
 
 
+def timed(result: Result) -> str:
+    """One obligation for --verbose: verdict, the solver's time in ms, name."""
+    return f"{word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
+
+
 def _results(out: Console, results: Sequence[Result], *, verbose: bool) -> None:
     """Every obligation with its time (verbose), then each refutation, those of one formula together."""
     if verbose:
         out.print()
         for result in results:
-            line = f"{word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(timed(result), markup=False, soft_wrap=True)
     for same in grouped(results):
         out.print()
         out.print("\n".join(refutation(same[0])), markup=False, soft_wrap=True)
