@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from model.kernel.data_c import encode_c
 from model.kernel.data_code import encode_body
 from model.kernel.data_rows import SCHEMA
+from model.kernel.evidence import Checked, Returned
 from model.kernel.release import (
     Acceptance,
     CType,
@@ -30,7 +31,7 @@ def encode_release(release: Release) -> dict[str, object]:
     def proto(prototype: Prototype) -> dict[str, object]:
         return {"result": text(prototype.result), "params": [text(c) for c in prototype.params]}
 
-    def place(row: OpsTable | Function | Helper | DirectCall | GenLookup) -> dict[str, object]:
+    def place(row: OpsTable | Function | Helper | DirectCall | GenLookup | Checked) -> dict[str, object]:
         return {"file": row.file, "line": row.line}
 
     tables: dict[str, object] = {
@@ -80,6 +81,10 @@ def encode_release(release: Release) -> dict[str, object]:
         "helper_ids": dict(sorted(release.helper_ids.items(), key=lambda item: item[1])),
         "unread": list(release.unread),
         "holes": dict(sorted(release.holes.items())),
+        "returns": {key: [_encode_returned(row) for row in rows] for key, rows in sorted(release.returns.items())},
+        "checked": {
+            key: {"arguments": list(row.arguments), **place(row)} for key, row in sorted(release.checked.items())
+        },
     }
     head: dict[str, object] = {"schema": SCHEMA, "name": release.name, "version": release.version}
     head |= {"origin": release.origin, "insn_buf": release.insn_buf, "poison_for_each": release.poison_for_each}
@@ -100,3 +105,8 @@ def _encode_acceptance(row: Acceptance) -> Mapping[str, object]:
         | ({"condition": row.condition} if row.condition else {})
         | ({"reason": row.reason} if row.reason else {})
     )
+
+
+def _encode_returned(row: Returned) -> Mapping[str, object]:
+    numbers = {} if row.low is None else {"low": row.low, "high": row.high}
+    return {"text": row.text, **numbers, "function": row.function, "file": row.file, "line": row.line}

@@ -7,6 +7,7 @@ from typing import NoReturn, TypeVar
 from model.errors import InputError
 from model.kernel.data_c import decode_c
 from model.kernel.data_code import decode_body
+from model.kernel.evidence import Checked, Returned
 from model.kernel.release import (
     HOLES,
     Acceptance,
@@ -166,6 +167,24 @@ def _gen_lookup(name: str, node: Node) -> GenLookup:
     )
 
 
+def _returned(node: Node) -> tuple[Returned, ...]:
+    return tuple(_return(item) for item in node.items())
+
+
+def _return(node: Node) -> Returned:
+    row = node.record("text", "function", "file", "line", optional=("low", "high"))
+    low, high = (row[key].integer(-(1 << 63), (1 << 63) - 1) if key in row else None for key in ("low", "high"))
+    if (low is None) != (high is None) or (low is not None and high is not None and low > high):
+        node.fail("low and high, in this order, or neither")
+    place = row["function"].word(), row["file"].word(), row["line"].integer(1)
+    return Returned(row["text"].text(), low, high, *place)
+
+
+def _checked(node: Node) -> Checked:
+    row = node.record("arguments", "file", "line")
+    return Checked(tuple(item.text() for item in row["arguments"].items()), row["file"].word(), row["line"].integer(1))
+
+
 MEMBERS = [
     "schema",
     "name",
@@ -199,11 +218,11 @@ def read_fields(tree: object, file: str) -> Release:
     if schema is None or schema.value != SCHEMA or isinstance(schema.value, bool):
         what = f"expected {SCHEMA}, the schema of release files that this version reads; extract writes it anew"
         raise InputError(file, "$.schema", what)
-    fields = root.record(*MEMBERS, optional=("bodies",))
+    fields = root.record(*MEMBERS, optional=("bodies", "returns", "checked"))
     types = _types(fields["types"])
 
     def rows(name: str, make: Callable[[str, Node], T]) -> dict[str, T]:
-        return {key: make(key, node) for key, node in fields[name].members().items()}
+        return {key: make(key, node) for key, node in fields[name].members().items()} if name in fields else {}
 
     release = Release(
         name=fields["name"].word(),
@@ -225,10 +244,10 @@ def read_fields(tree: object, file: str) -> Release:
         layout=rows("layout", lambda _, node: node.integer()),
         percpu_insn=frozenset(node.word() for node in fields["percpu_insn"].items()),
         unread=tuple(node.text() for node in fields["unread"].items()),
-        bodies=rows("bodies", lambda key, node: decode_c(key, node.value, file, node.path, NEST))
-        if "bodies" in fields
-        else {},
+        bodies=rows("bodies", lambda key, node: decode_c(key, node.value, file, node.path, NEST)),
         holes=rows("holes", lambda _, node: node.text() or node.fail("a reason")),
+        returns=rows("returns", lambda _, node: _returned(node)),
+        checked=rows("checked", lambda _, node: _checked(node)),
     )
     _check(release, fields)
     return release
@@ -268,5 +287,9 @@ def _check(release: Release, fields: Mapping[str, Node]) -> None:
             known("accepted", kind, f".{name}", pairs, f"a row for {kind}")
     for hole in release.holes:
         known("holes", hole.partition(":")[0], "", HOLES, f"{', '.join(HOLES)} before a colon")
+    for name in release.returns:
+        known("returns", name, "", release.functions, "a function in $.functions")
+    for name in release.checked:
+        known("checked", name, "", release.helpers, "a helper in $.helpers")
     for kind in release.meta_equal:
         known("meta_equal", kind, "", release.map_types, "a type in $.map_types")

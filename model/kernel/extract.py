@@ -9,10 +9,12 @@ from model.errors import InputError
 from model.kernel.c_layout import Structs
 from model.kernel.c_tree import Code, Notes, Tree, Unread
 from model.kernel.c_types import Lookup, typedefs
+from model.kernel.evidence import Checked
 from model.kernel.extract_c_body import read_bodies
 from model.kernel.extract_gen_lookup import read_gen_lookup
-from model.kernel.extract_helpers import read_helpers, read_ids, read_protos
+from model.kernel.extract_helpers import Proto, read_helpers, read_ids, read_protos
 from model.kernel.extract_ops import GEN_LOOKUP, read_functions, read_map_types, read_numbers, read_slots, read_tables
+from model.kernel.extract_returns import read_returns
 from model.kernel.extract_rewrites import read_rewrites
 from model.kernel.extract_verifier import poison_for_each, read_acceptance
 from model.kernel.release import (
@@ -105,7 +107,19 @@ def _extract(tree: Tree) -> Release:
         unread=tuple(sorted(notes.lines)),
         bodies=bodies,
         holes=_holes(notes, rewrites, gen_lookup, tables),
+        returns=read_returns(tree, types, tables, functions, helpers, accepted),
+        checked=_checked(helpers, protos),
     )
+
+
+def _checked(helpers: Mapping[str, Helper], protos: Mapping[str, Proto]) -> dict[str, Checked]:
+    """What each helper's prototype demands of the arguments that it has."""
+    rows = {name: (protos.get(row.function), len(row.params)) for name, row in helpers.items()}
+    return {
+        name: Checked(proto.arguments[:count], proto.file, proto.line)
+        for name, (proto, count) in rows.items()
+        if proto is not None
+    }
 
 
 def _known(

@@ -26,6 +26,8 @@ class Proto:
 
     function: str
     arguments: tuple[str, ...]
+    file: str
+    line: int
 
 
 def read_ids(tree: Tree) -> dict[str, int]:
@@ -143,7 +145,7 @@ def read_protos(tree: Tree, functions: set[str], notes: Notes) -> dict[str, Prot
         function = fields.get("func", "").strip()
         if function in functions:
             types = tuple(fields.get(f"arg{index}_type", "").strip() for index in range(1, 6))
-            found.setdefault(function, Proto(function, types))
+            found.setdefault(function, Proto(function, types, source.file, source.line(match.start())))
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from model.errors import Unsupported
 from model.kernel.c_body import Body
+from model.kernel.evidence import Checked, Returned
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,7 @@ class Opaque:
 
 Statement = Emit | If | Decline | Opaque
 
+
 HOLES = ("accepted", "condition", "helper", "ops", "percpu_insn", "rewrite", "slot", "type")
 """What a key of `Release.holes` begins with."""
 
@@ -225,7 +227,8 @@ class Release:
     "condition:WHAT" (a condition of the pass), "type:NAME" and "ops:SYMBOL" (operations), "slot:MEMBER" (of struct
     bpf_map_ops), "accepted:TYPE/HELPER" (the verifier's word), "percpu_insn:ARCH"; "*" stands for every name.
     A claim is made only where no hole touches it (`hole`, `type_hole`). `bodies` has, by function name, the
-    `map_lookup_elem` of every type with a `map_gen_lookup`, and the functions that these call.
+    `map_lookup_elem` of every type with a `map_gen_lookup`, and the functions that these call. `returns` has, by
+    function key, what the operations of accepted pairs return, where that is a number; `checked` is by helper name.
     """
 
     name: str
@@ -249,6 +252,8 @@ class Release:
     unread: tuple[str, ...] = ()
     bodies: Mapping[str, Body] = field(default_factory=dict)
     holes: Mapping[str, str] = field(default_factory=dict)
+    returns: Mapping[str, tuple[Returned, ...]] = field(default_factory=dict)
+    checked: Mapping[str, Checked] = field(default_factory=dict)
 
     def operation(self, map_type: str, slot: str) -> Function | None:
         """The function in `slot` of the operations of `map_type`; None where the slot is NULL or there is no table.
