@@ -200,6 +200,19 @@ class Btf:
             for name, type, offset in self._elements(found, "III")
         ]
 
+    def parameters(self, found: Type) -> list[tuple[str, int]]:
+        """Name and type id of each parameter of a FUNC_PROTO; a last one of type 0 without name is `...`."""
+        return [(self.strings.name(name), type) for name, type in self._elements(found, "II")]
+
+    def enumerators(self, found: Type) -> list[tuple[str, int]]:
+        """Name and value, 32 bits signed, of each element of an ENUM."""
+        return [(self.strings.name(name), value) for name, value in self._elements(found, "Ii")]
+
+    def integer(self, found: Type) -> tuple[int, bool]:
+        """Width in bits and signedness of an INT."""
+        word: int = struct.unpack_from(self._order + "I", self._data, found.at + 12)[0]
+        return word & 0xFF, bool(word >> 24 & 1)
+
     def variables(self, found: Type) -> list[Variable]:
         """Elements of a DATASEC, in order."""
         return [Variable(type, offset, size) for type, offset, size in self._elements(found, "III")]

@@ -142,6 +142,11 @@ class Live:
             with contextlib.suppress(OSError):
                 os.close(self._open.pop())
 
+    def drop(self, fd: int) -> None:
+        """Close one descriptor before the end."""
+        self._open.remove(fd)
+        os.close(fd)
+
     def _own(self, what: str, result: int, log: str = "") -> int:
         if result < 0:
             raise Refused(what, -result, log)
@@ -149,10 +154,23 @@ class Live:
         return result
 
     def create_map(
-        self, kind: int, key_size: int, value_size: int, max_entries: int, *, flags: int = 0, inner: int = 0
+        self,
+        kind: int,
+        key_size: int,
+        value_size: int,
+        max_entries: int,
+        *,
+        flags: int = 0,
+        inner: int = 0,
+        typed: bool = False,
     ) -> int:
-        """`kind` is enum bpf_map_type, sizes are bytes, `inner` the descriptor of a map-in-map's template."""
+        """`kind` is enum bpf_map_type, sizes are bytes, `inner` the descriptor of a map-in-map's template.
+
+        `typed` says that key and value are `int` (4 bytes each): local storage wants type information.
+        """
         attributes = struct.pack("=6I20x", kind, key_size, value_size, max_entries, flags, inner)
+        if typed:  # map_ifindex, btf_fd, btf_key_type_id, btf_value_type_id
+            attributes = attributes.ljust(44, b"\0") + struct.pack("=4I", 0, self._types({0: "none"})[0], 1, 1)
         return self._own(f"create a map of type {kind}", _bpf(Command.MAP_CREATE, attributes)[0])
 
     def _element(self, command: Command, fd: int, key: bytes, value: bytes, flags: int) -> tuple[int, bytes]:

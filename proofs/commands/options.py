@@ -15,7 +15,8 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
         "--kernel",
         metavar="RELEASE",
         default="newest",
-        help="a release in the data (see `list`), or a release file written by `extract` (default: the newest)",
+        help="a release in the data (see `list`), a release file written by `extract`, or `running`: the running "
+        "kernel, as root (default: the newest)",
     )
     parser.add_argument(
         "--arch",
@@ -29,6 +30,10 @@ def kernel(text: str) -> Release:
     """The release that `--kernel` names. A path ("/" in it, or ending in .json) is a release file."""
     if "/" in text or text.endswith(".json"):
         return load_release_file(Path(text))
+    if text == "running":
+        from proofs.commands.running import running_release
+
+        return running_release()
     wanted = text.removeprefix("v")
     if wanted in (*available(), "newest"):
         return load_release(wanted)
