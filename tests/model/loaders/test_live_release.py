@@ -89,9 +89,10 @@ def test_nothing_stays_open() -> None:
 def test_without_permission() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become nobody")
+    # All is imported before: an interpreter in root's home is closed to nobody.
     code = (
-        "import os; os.setgroups([]); os.setuid(65534)\n"
-        "from proofs.cli import main; raise SystemExit(main(['check', '--kernel', 'running']))"
+        "import os, proofs.commands.check, proofs.commands.running; from proofs.cli import main, product_version\n"
+        "product_version(); os.setgroups([]); os.setuid(65534); raise SystemExit(main(['check', '--kernel', 'running']))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
