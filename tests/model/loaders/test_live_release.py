@@ -92,7 +92,8 @@ def test_without_permission() -> None:
     # All is imported before: an interpreter in root's home is closed to nobody.
     code = (
         "import os, proofs.commands.check, proofs.commands.running; from proofs.cli import main, product_version\n"
-        "product_version(); os.setgroups([]); os.setuid(65534); raise SystemExit(main(['check', '--kernel', 'running']))"
+        "product_version(); os.setgroups([]); os.setuid(65534); "
+        "raise SystemExit(main(['check', '--kernel', 'running']))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
