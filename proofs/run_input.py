@@ -19,17 +19,20 @@ _KERNEL = re.compile(
     r"^[ \t]*(?:[0-9]+:|\([0-9a-f]{2}\)\s|\.(?:map|program|func)\b)|\bpc\s*[+-]|\bmap\[|\bsubprog\[|#-?[0-9]+\s*$",
     re.MULTILINE,
 )
+_IN_BOTH = frozenset({"exit", "call", "goto", "gotol", "may_goto"})
+"""Words that begin a statement in the kernel's syntax, too."""
 _CALLS_BY_NAME = re.compile(r"\bcall\s+(?:local\s+)?[A-Za-z_]")
 _HEX = re.compile(r"[0-9a-fA-FxX\s,:]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """`result` is the r0 that a test file demands."""
+    """`result` is the r0 that a test file demands; `fails` where it demands that there is none."""
 
     program: Program
     memory: bytes | None = None
     result: int | None = None
+    fails: bool = False
 
 
 def read(path: str, format: str, name: str | None) -> Input:
@@ -44,6 +47,8 @@ def read(path: str, format: str, name: str | None) -> Input:
         return Input(_bytes(data, path))
     if data.startswith(b"\x7fELF"):
         return Input(_chosen(detect.load_bytes(data, path, maps=xlated.NO_MAPS, helper_ids={}), path, name))
+    if format == "auto" and b"\0" in data:  # in no text, and in every EXIT, whose offset is 0
+        return Input(_bytes(data, path))
     return _text(_decoded(data, path), path, format, name)
 
 
@@ -74,9 +79,9 @@ def _text(text: str, file: str, format: str, name: str | None) -> Input:
         return Input(_bytes(conformance.hex_bytes(text, file, ""), file))
     if conformance.looks_like(text):
         case = conformance.load(text, file)
-        if case.raw is not None:
-            return Input(_bytes(case.raw, file), case.memory, case.result)
-        return Input(_assembly(case.assembly or "", file, format, name), case.memory, case.result)
+        raw, text = case.raw, case.assembly or ""
+        program = _assembly(text, file, format, name) if raw is None else _bytes(raw, file)
+        return Input(program, case.memory, case.result, case.fails)
     if format == "auto" and _HEX.fullmatch(text) and any(c.isalnum() for c in text):
         return Input(_bytes(conformance.hex_bytes(text, file, ""), file))
     return Input(_assembly(text, file, format, name))
@@ -87,7 +92,7 @@ def syntax(text: str) -> str:
     for raw in text.split("\n"):
         statement = re.sub(r"^(?:\s*[\w.$]+:(?=\s|$))*", "", _COMMENT.sub("", raw)).strip()
         words = statement.lower().split(None, 2)
-        if not words or words[0] == "exit" or (words[0] == "call" and words[1:2] != ["local"]):
+        if not words or words[0] in _IN_BOTH:
             continue
         if words[0] in ubpf_assembly.MNEMONICS and "=" not in statement and words[:2][-1][:2] != "*(":
             return "ubpf"

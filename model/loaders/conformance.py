@@ -1,8 +1,9 @@
-"""Test files of uBPF and bpf_conformance: sections `-- asm`, `-- raw`, `-- mem`, `-- result` in one text.
+"""Test files of uBPF and bpf_conformance: sections `-- asm`, `-- raw`, `-- mem`, `-- result`, `-- error` in one text.
 
 A section ends where the next begins; `#` begins a comment in all of them. `-- raw` holds one 64-bit number a
-slot (little-endian, `0x00000001000000b7`) or bytes in hex, `-- mem` bytes in hex, `-- result` the number that
-r0 must be. Other sections are passed over.
+slot (`0x00000001000000b7`, with or without the zeroes in front) or bytes in hex, `-- mem` bytes in hex,
+`-- result` the number that r0 must be. `-- error` (whose text is another program's message) says that the program must
+not end well. Other sections are passed over.
 """
 
 import re
@@ -12,8 +13,8 @@ from model.errors import InputError
 from model.loaders.assembly_draft import MOST_CHARACTERS, bounded
 
 _NAME = re.compile(r"[a-z][a-z ]{0,40}", re.ASCII)
-_SLOT = re.compile(r"0x[0-9a-fA-F]{16}", re.ASCII)
-_RESULT = re.compile(r"-?(?:0x[0-9a-fA-F]{1,16}|[0-9]{1,20})", re.ASCII)
+_SLOT = re.compile(r"0x[0-9a-fA-F]{1,16}", re.ASCII)
+_RESULT = re.compile(r"-?(?:0x[0-9a-f]{1,16}|[0-9]{1,20})", re.ASCII)
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]+)", re.ASCII)
 
 
@@ -22,12 +23,14 @@ class Case:
     """`assembly` has a blank line for every line outside of its section, so that line numbers stay.
 
     `raw` is the program's bytes, little-endian; one of the two is not None. `result` is 64 bits, unsigned.
+    `fails` where there is `-- error`, or `-- error pattern`.
     """
 
     assembly: str | None
     raw: bytes | None
     memory: bytes | None
     result: int | None
+    fails: bool = False
 
 
 def _header(line: str) -> str | None:
@@ -59,16 +62,17 @@ def hex_bytes(text: str, file: str, place: str) -> bytes:
 
 def _raw(lines: list[str], file: str) -> bytes:
     words = " ".join(lines).split()
-    if words and all(_SLOT.fullmatch(word) for word in words):
+    if words and all(_SLOT.fullmatch(word) for word in words) and any(len(word) > len("0xff") for word in words):
         return b"".join(int(word, 16).to_bytes(8, "little") for word in words)
     return hex_bytes(" ".join(words), file, "section raw")
 
 
 def _result(lines: list[str], file: str) -> int:
-    text = " ".join(lines).strip()
-    if not _RESULT.fullmatch(text):
-        raise InputError(file, "section result", f"a number, found {text[:40]!r}")
-    return int(text, 16 if "0x" in text else 10) & ((1 << 64) - 1)
+    text = " ".join(lines).strip().lower()
+    value = int(text, 16 if "0x" in text else 10) if _RESULT.fullmatch(text) else 1 << 64
+    if not -(1 << 63) <= value < 1 << 64:
+        raise InputError(file, "section result", f"a number of 64 bits, found {text[:40]!r}")
+    return value & ((1 << 64) - 1)
 
 
 def load(text: str, file: str) -> Case:
@@ -87,8 +91,9 @@ def load(text: str, file: str) -> Case:
             sections[name].append(raw if name == "asm" else raw.partition("#")[0])
     memory = hex_bytes(" ".join(sections["mem"]), file, "section mem") if "mem" in sections else None
     result = _result(sections["result"], file) if "result" in sections else None
+    fails = any(name.split()[0] == "error" for name in sections)
     if "asm" in sections:
-        return Case("\n".join(sections["asm"]), None, memory, result)
+        return Case("\n".join(sections["asm"]), None, memory, result, fails)
     if "raw" in sections:
-        return Case(None, _raw(sections["raw"], file), memory, result)
+        return Case(None, _raw(sections["raw"], file), memory, result, fails)
     raise InputError(file, "", "a section `-- asm` or `-- raw`, found none")

@@ -2,8 +2,8 @@
 
 Where it differs from the kernel's: jumps as `goto +3`, 64-bit immediates with `ll` behind them (without it, a
 number is a 32-bit immediate, `r1 = 0x10` one slot), `w` registers where a memory access has 32 bits,
-`xchg_64`, `cmpxchg32_32`, `skb[r7]`, several instructions in a line between `;`. `#` and `//` begin comments,
-`/*` and `*/` enclose them.
+`xchg_64`, `cmpxchg32_32`, `skb[r7]`, several instructions in a line between `;`. `call local NAME` is uBPF's. `#` and
+`//` begin comments, `/*` and `*/` enclose them.
 Section and symbol directives say nothing about the program and are passed over.
 """
 
@@ -25,6 +25,7 @@ _DISTANCE = re.compile(r"\b(goto|gotol|may_goto|call)\s+([+-]\s*)(0x[0-9a-fA-F]{
 _REWRITES = tuple(
     (re.compile(pattern, re.ASCII), text)
     for pattern, text in (
+        (r"^call\s+local\s+", "call "),
         (r"\bskb\[\s*(r[0-9]{1,2})\s*\]", r"skb[\1 + 0]"),
         (r"\bxchg_64\(\s*(r[0-9]{1,2}.*?),", r"atomic64_xchg((u64 *)(\1),"),
         (r"\bxchg32_32\(\s*(r[0-9]{1,2}.*?),", r"atomic_xchg((u32 *)(\1),"),

@@ -29,8 +29,9 @@ from proofs.run_input import FORMATS, read
 
 SUMMARY = "run a program on the model's machine and print r0"
 EXAMPLES = """\
-exit status: 0 the program ended, and its r0 is in the output; 1 a fault, the step limit, or another r0 than a test
-file's `-- result`; 2 bad usage or bad input; 3 an instruction that has no meaning in the model.
+exit status: 0 the program ended, and its r0 is in the output; 1 a fault (also one that the test file demands with
+`-- error`), the step limit, or another r0 than a test file's `-- result`; 2 bad usage or bad input; 3 an instruction
+that has no meaning in the model.
 
 examples:
   python -m proofs run prog.asm --mem 'aa bb 11 cc'
@@ -103,6 +104,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"0x{value:x}")
             if found.result not in (None, value):
                 return _say(f"{options.file}: r0 is 0x{value:x}, the file's result is 0x{found.result:x}")
+            if found.fails:
+                return _say(f"{options.file}: r0 is 0x{value:x}, the file demands an error")
             return Exit.PROVED
         case Fault(_, slot) | Limit(_, slot):
             return _say(f"{options.file}: {outcome}{_source(found.program, slot, options.file)}")

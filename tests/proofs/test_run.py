@@ -70,6 +70,13 @@ def test_a_result_that_is_another(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert err.endswith("r0 is 0x1, the file's result is 0x2\n")
 
 
+def test_a_file_that_demands_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file(tmp_path, "-- asm\nmov %r0, 1\nexit\n-- error\nout of bounds\n")) == 1
+    assert capsys.readouterr().err.endswith("r0 is 0x1, the file demands an error\n")
+    assert run(file(tmp_path, "-- asm\nldxb %r0, [%r10]\nexit\n-- error pattern\nout of .*\n")) == 1
+    assert "fault at 0" in capsys.readouterr().err
+
+
 SLOTS = "b7000000050000009500000000000000"
 FORMS = {
     "kernel": "0: (b7) r0 = 5\n1: (95) exit\n",
@@ -84,6 +91,11 @@ FORMS = {
     "spaced hex": " ".join(SLOTS[i : i + 2] for i in range(0, len(SLOTS), 2)) + "\n",
     "prefixed hex": ", ".join("0x" + SLOTS[i : i + 2] for i in range(0, len(SLOTS), 2)),
     "raw section": "-- raw\n0x00000005000000b7\n0x0000000000000095\n",
+    "raw section, short numbers": "-- raw\n0x5000000b7\n0x95\n-- result\n0X5\n",
+    "may_goto first": "may_goto pc+1\nr0 = 5\nexit\n",
+    "may_goto first, ubpf": "may_goto +1\nmov r0, 5\nexit\n",
+    "goto first, ubpf": "gotol on\nmov r0, 4\nexit\non: mov r0, 5\ngoto out\nout: exit\n",
+    "call local, the kernel's syntax": "call local f\nexit\nf: r0 = 5\nexit\n",
 }
 
 
@@ -98,7 +110,8 @@ def test_what_a_text_holds_is_told_by_its_contents(
 def test_bytes_of_instructions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(file(tmp_path, bytes.fromhex(SLOTS), "t.bin")) == 0
     assert run("--raw", file(tmp_path, bytes.fromhex(SLOTS), "t")) == 0
-    assert capsys.readouterr().out == "0x5\n0x5\n"
+    assert run(file(tmp_path, bytes.fromhex(SLOTS), "t.asm")) == 0
+    assert capsys.readouterr().out == "0x5\n" * 3
 
 
 def test_standard_input_and_memory(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,6 +203,10 @@ def test_a_fault_in_an_object_names_the_source_line(capsys: pytest.CaptureFixtur
         ("r0 = 0\nexit", ["00", "--mem", "00"], "--mem: expected the memory once"),
         ("\xff".encode("latin-1"), [], "expected text in UTF-8"),
         ("goto nowhere\nexit", [], "line 1: "),
+        ("mov %r0, 1\ncallx %r0\nexit", [], "line 2: a valid instruction, found 'callx %r0': unknown opcode 0x8d"),
+        (bytes(7), [], "instructions in whole slots of 8 bytes, found 7 bytes"),
+        ("-- asm\nexit\n-- result\n18446744073709551616", [], "section result: a number of 64 bits"),
+        ("-- asm\nexit\n-- result\n-9223372036854775809", [], "section result: a number of 64 bits"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_status_2(
