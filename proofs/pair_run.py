@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from model.errors import Unsupported
 from model.kernel.abi import Abi
@@ -31,6 +31,7 @@ WIDTHS: Mapping[str, int] = {
     "get_current_uid_gid": 64,
 }
 """Helpers whose whole effect is a number that may be any of so many bits (include/uapi/linux/bpf.h)."""
+BIG_ENDIAN = frozenset({"s390x", "mips64", "sparc64"})
 SYMBOLS = {"bpf_user_rnd_u32": "get_prandom_u32"}
 ALL_ONES = (1 << 64) - 1
 
@@ -163,6 +164,10 @@ class Kernel:
         return replace(found, body=body)
 
 
+def order_of(abi: Abi) -> Literal["little", "big"]:
+    return "big" if abi.name in BIG_ENDIAN else "little"
+
+
 def used_maps(program: Program) -> list[int]:
     return sorted({ref.map for ref in program.refs.values() if isinstance(ref, MapRef)})
 
@@ -172,7 +177,7 @@ def run(program: Program, maps: Sequence[int], release: Release, abi: Abi, given
 
     Raises `Unsupported` where the machine has no meaning for what the program does.
     """
-    memory = Regions()
+    memory = Regions(order_of(abi))
     upper = _ones if given.ones else _zeros
     kernel = MapsKernel(memory, release, abi=abi, cpus=1, cpu=0, upper=upper)
     made = {number: _made(kernel, program.maps[number]) for number in maps}

@@ -29,8 +29,9 @@ from model.semantics.step import State
 from model.world import World
 from proofs.properties.callback import REACH, Callback
 from proofs.properties.tracked import Tracked, Truth, Word
-from proofs.properties.whole import End, Run, Side, Whole, outside_names, same_ends
+from proofs.properties.whole import Run, Side, Whole
 from proofs.properties.whole_calls import MAP, Calls
+from proofs.properties.whole_ends import End, outside_names, same_ends
 
 HELPER = "for_each_map_elem"
 

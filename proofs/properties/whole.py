@@ -2,8 +2,10 @@
 
 The second way beside composition: it knows neither facts nor decisions nor sequences, only what instructions and calls
 mean. From the entry, and from each callback with any arguments, every path is followed by `model.semantics.step`; the
-ends of the program after are joined and held against each end of the program before. Memory is `model.memory.Outside`:
-equal where the same stores made it.
+ends of the program after are joined and held against each end of the program before. A function's frames and context
+are known byte by byte, other memory is equal where the same stores made it (`proofs.properties.whole_memory`).
+
+Both are taken to be programs that the verifier accepts: that no access is out of bounds is not claimed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,7 @@ from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.machine.layout import Reloc
 from model.memory import Outside
-from model.program import Form, MapRef, Program, SymbolRef
+from model.program import ExternRef, Form, MapRef, Program, SymbolRef
 from model.semantics import frames
 from model.semantics.c_macros import this_cpu_address
 from model.semantics.c_state import offset_of
@@ -27,14 +29,16 @@ from model.semantics.load_store import Packet
 from model.semantics.operation import Address
 from model.semantics.step import ENDED, State, step
 from model.world import World
-from proofs.pair_run import SYMBOLS, WIDTHS
+from proofs.pair_run import SYMBOLS, WIDTHS, order_of
 from proofs.properties.tracked import Tracked, Truth, Word
 from proofs.properties.whole_calls import MAP, Calls
+from proofs.properties.whole_ends import CONTEXT, End, same_ends, show
+from proofs.properties.whole_handed import hand
+from proofs.properties.whole_memory import Owned, Region
 
 MAX_STEPS = 4_000
 """Instructions on all paths of one function, its callees included."""
 MAX_PATHS = 64
-PARTS = ("ends", "r0", "memory", "kernel", "callbacks")
 REGISTER = 64
 
 
@@ -52,7 +56,7 @@ class Whole:
     """The claim; the programs' maps have one numbering. `layout` has the offsets that the build of `after` decided.
 
     `functions` has, for each function whose behaviour counts, its name and where it starts on both sides; the first is
-    the entry, the others are callbacks. Two claims are one only if they are one object.
+    the entry, the others are what the kernel calls. Two claims are one only if they are one object.
     """
 
     release: Release
@@ -67,36 +71,35 @@ class Whole:
         parts: dict[str, B] = {}
         for index, (name, start, other) in enumerate(self.functions):
             arguments = (1,) if index == 0 else tuple(frames.ARGUMENTS)
-            one = Run(self, tracked, self.before, name, arguments).ends(start)
-            two = Run(self, tracked, self.after, name, arguments).ends(other)
+            one = Run(self, tracked, self.before, name, arguments, entry=index == 0).ends(start)
+            two = Run(self, tracked, self.after, name, arguments, entry=index == 0).ends(other)
             for key, condition in same_ends(tracked, name, one, two).items():
                 parts[key] = tracked.bits(REGISTER).condition(condition)
-            _show(tracked, name, one, two)
+            show(tracked, name, one, two)
         return parts
 
     def reason(self, part: str) -> str:
         return ""
 
-
-@dataclass(frozen=True, slots=True)
-class End(Generic[W, B]):
-    """A path that left the function: `label` tells its branches (T taken, N not)."""
-
-    label: str
-    guard: Truth[B]
-    r0: Word[W]
-    outside: Outside[Word[W], Truth[B]]
+    def number(self, side: Side, start: int) -> int | None:
+        """What the function that starts there on this side is called on both: its place in `functions`, or else among
+        the program's own.
+        """
+        which = 1 if side.name == "before" else 2
+        starts = [row[which] for row in self.functions] or [one.start for one in side.program.subprograms]
+        return starts.index(start) if start in starts else None
 
 
 @dataclass(slots=True)
 class Run(Generic[W, B]):
-    """One function on one side, from unknown arguments."""
+    """One function on one side, from unknown arguments; `entry` tells that r1 is the program's context."""
 
     claim: Whole
     world: Tracked[W, B]
     side: Side
     function: str
     arguments: Sequence[int]
+    entry: bool = False
 
     def ends(self, start: int) -> list[End[W, B]]:
         """Every path's end. Raises `Unsupported` beyond the bounds."""
@@ -105,7 +108,9 @@ class Run(Generic[W, B]):
         for number in self.arguments:
             registers[number] = world.fresh(f"{self.function}: r{number}", REGISTER)
         registers[frames.FRAME_POINTER] = self.frame(0)
-        memory: Any = Outside(world, *(world.fresh(name, 64) for name in ("memory", "kernel", "callbacks")))
+        outside: Any = Outside(world, *(world.fresh(name, 64) for name in ("memory", "kernel", "callbacks")))
+        regions = {registers[1].base: Region(CONTEXT)} if self.entry else {}
+        memory: Any = Owned(world, outside, regions, order=order_of(self.claim.abi)).framed(self._base(0))
         return self.follow(State(tuple(registers), memory, start, world.bits(REGISTER).true()))
 
     def follow(self, state: Any) -> list[End[W, B]]:
@@ -119,7 +124,8 @@ class Run(Generic[W, B]):
             label, state = pending.pop()
             if state.slot == ENDED:
                 r0 = self._anything(0, ENDED) if state.registers[0] is None else state.registers[0]
-                found.append(End(label or "-", state.guard, r0, state.memory))
+                own = state.memory.closed() if isinstance(state.memory, Owned) else None
+                found.append(End(label or "-", state.guard, r0, own.outside if own else state.memory, own))
                 continue
             ways = zip("TN", self._step(state, calls), strict=False)
             possible = [(way, successor) for way, successor in ways if successor.guard.known is not False]
@@ -141,6 +147,7 @@ class Run(Generic[W, B]):
             raise Unsupported("a path that leaves the program")
         insn = program.insns[state.slot]
         high = program.insns[state.slot + 1].imm if insn.opcode == 0x18 else 0
+        depth = len(state.callers)
 
         def call(before: Any, made: Insn, imm: Any) -> Any:
             return self._call(before, calls)
@@ -148,11 +155,18 @@ class Run(Generic[W, B]):
         b, around = self.world.bits(REGISTER), _Around(self, state.slot)
         while True:
             try:
-                return list(step(b, state, insn, self._immediate(state.slot, insn), call, high=high, around=around))
+                found = list(step(b, state, insn, self._immediate(state.slot, insn), call, high=high, around=around))
+                return [self._entered(one) if len(one.callers) > depth else one for one in found]
             except Unreadable as empty:
                 registers = list(state.registers)
                 registers[empty.register] = self._anything(empty.register, state.slot)
                 state = replace(state, registers=tuple(registers))
+
+    def _entered(self, state: Any) -> Any:
+        """A function of the program has begun, in a frame of its own."""
+        if not isinstance(state.memory, Owned):
+            return state
+        return replace(state, memory=state.memory.framed(self._base(len(state.callers))))
 
     def _anything(self, register: int, slot: int) -> Word[W]:
         """What a register that holds nothing may give: no verifier lets a program read it, so it may be anything."""
@@ -179,33 +193,50 @@ class Run(Generic[W, B]):
 
     def _call(self, state: Any, calls: "Calls[W, B]") -> Any:
         """A call of a helper, an operation or a function that an inlined lookup calls."""
-        release, program = self.claim.release, self.side.program
-        ref = program.refs.get(state.slot)
-        helper = symbol = ""
-        if isinstance(ref, SymbolRef):
-            symbol = ref.name
-            by_function = {row.function: name for name, row in release.helpers.items()}
-            helper = by_function.get(symbol, SYMBOLS.get(symbol, symbol.removeprefix("bpf_")))
-        elif program.form is Form.OBJECT:
-            number = program.insns[state.slot].imm
-            helper = next((name for name, id_ in release.helper_ids.items() if id_ == number), "")
+        helper, symbol = self._callee(state.slot)
+        known = helper in self.claim.release.helpers or (not helper and calls.known(symbol))
         registers = [
-            self._anything(i, state.slot) if word is None else word for i, word in enumerate(state.registers[1:6], 1)
+            self._anything(i, state.slot) if word is None and known else word
+            for i, word in enumerate(state.registers[1:6], 1)
         ]
-        if helper in release.helpers:
-            done = calls.helper(helper, registers, state.memory, state.guard)
+        memory, handed = state.memory, None
+        if isinstance(memory, Owned):
+            slot = calls.slot(helper, symbol, registers[0])
+            handed = hand(memory, registers, calls.held(registers[0]), slot)
+            registers, memory = list(handed.registers), handed.outside
+        if helper in self.claim.release.helpers:
+            done = calls.helper(helper, registers, memory, state.guard)
         elif helper in WIDTHS:
-            done = calls.number(helper, WIDTHS[helper], state.memory)
-        elif symbol:
-            done = calls.direct(symbol, registers, state.memory, state.guard)
+            done = calls.number(helper, WIDTHS[helper], memory)
+        elif known:
+            done = calls.direct(symbol, registers, memory, state.guard)
         else:
-            raise Unsupported(f"a call of {helper or 'a function without a name'} in a run over symbols")
+            done = calls.unknown(helper or symbol, registers, memory)
         after = frames.scratch(state.registers)
         after[0] = done.register
-        return replace(state, registers=tuple(after), memory=done.outside, slot=state.slot + 1)
+        left = done.outside if handed is None else handed.left(done.outside)
+        return replace(state, registers=tuple(after), memory=left, slot=state.slot + 1)
+
+    def _callee(self, slot: int) -> tuple[str, str]:
+        """The helper that is called, and the kernel's function where one is named."""
+        release, program = self.claim.release, self.side.program
+        ref = program.refs.get(slot)
+        if isinstance(ref, ExternRef):
+            return "", ref.name
+        if isinstance(ref, SymbolRef):
+            by_function = {row.function: name for name, row in release.helpers.items()}
+            name = by_function.get(ref.name, SYMBOLS.get(ref.name, ref.name.removeprefix("bpf_")))
+            return name if name in release.helper_ids else "", ref.name
+        if program.form is Form.OBJECT and program.insns[slot].src == 0:
+            number = program.insns[slot].imm
+            return next((name for name, id_ in release.helper_ids.items() if id_ == number), ""), ""
+        return "", ""
 
     def frame(self, depth: int) -> Word[W]:
-        return self.world.fresh(f"{self.function}: frame {depth}", REGISTER)
+        return self.world.fresh(self._base(depth), REGISTER)
+
+    def _base(self, depth: int) -> str:
+        return f"{self.function}: frame {depth}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +245,10 @@ class _Around(Generic[W, B]):
 
     run: Run[W, B]
     slot: int
-    order: Literal["little", "big"] = "little"
+
+    @property
+    def order(self) -> Literal["little", "big"]:
+        return order_of(self.run.claim.abi)
 
     def frame(self, depth: int) -> Word[W]:
         return self.run.frame(depth)
@@ -238,43 +272,7 @@ class _Around(Generic[W, B]):
             base = world.fresh(f"value of map {ref.map}", REGISTER)
             return world.bits(REGISTER).add(base, world.bits(REGISTER).const(ref.offset))
         if load.kind is Imm64.FUNC:
-            target = self.slot + 1 + load.imm
-            for number, function in enumerate(program.subprograms):
-                if function.start == target:
-                    return world.fresh(f"&function {number}", REGISTER)
+            number = self.run.claim.number(self.run.side, self.slot + 1 + load.imm)
+            if number is not None:
+                return world.fresh(f"&function {number}", REGISTER)
         raise Unsupported("a 64-bit load of something that a run over symbols has no name for")
-
-
-def same_ends(
-    world: Tracked[W, B], name: str, before: Sequence[End[W, B]], after: Sequence[End[W, B]]
-) -> dict[str, Truth[B]]:
-    """For each path before: where it is taken, a path after is, and ends in the same state."""
-    b = world.bits(REGISTER)
-    r0, memory, kernel, callbacks = after[-1].r0, *outside_names(after[-1])
-    for end in after[-2::-1]:
-        r0 = b.ite(end.guard, end.r0, r0)
-        memory, kernel, callbacks = (
-            b.ite(end.guard, one, other)
-            for one, other in zip(outside_names(end), (memory, kernel, callbacks), strict=True)
-        )
-    some = b.disj(*(end.guard for end in after))
-    parts: dict[str, Truth[B]] = {}
-    for end in before:
-        equal = [some, b.eq(end.r0, r0)]
-        equal += [b.eq(one, other) for one, other in zip(outside_names(end), (memory, kernel, callbacks), strict=True)]
-        for part, condition in zip(PARTS, equal, strict=True):
-            parts[f"{name}/{end.label}/{part}"] = b.disj(b.negate(end.guard), condition)
-    return parts
-
-
-def outside_names(end: End[W, B]) -> tuple[Word[W], Word[W], Word[W]]:
-    return end.outside.memory, end.outside.kernel, end.outside.callbacks
-
-
-def _show(world: Tracked[W, B], name: str, before: Sequence[End[W, B]], after: Sequence[End[W, B]]) -> None:
-    b = world.bits(REGISTER)
-    for side, ends in (("before", before), ("after", after)):
-        r0 = ends[-1].r0
-        for end in ends[-2::-1]:
-            r0 = b.ite(end.guard, end.r0, r0)
-        world.show(f"{side}: r0 of {name}", REGISTER, r0)

@@ -23,8 +23,10 @@ from model.semantics.c_state import offset_of
 from model.semantics.c_types import Value
 from model.semantics.call import REGISTER, Callee, Return, address_of, choose, enter, in_register, narrow, widen
 from proofs.properties.tracked import Tracked, Truth, Word
+from proofs.properties.whole_handed import slot_of
 
 Registers = Sequence[Word[W]]
+NO_RETURN = frozenset({"tail_call", "throw"})
 MAP = "&map "
 """A map's address is the unknown of this name and the map's number."""
 
@@ -77,15 +79,45 @@ class Calls(Generic[W, B]):
         after = replace(outside, kernel=self.world.apply(f"{name}: kernel", 64, seen))
         return Return(self.world.bits(width).zext(word, REGISTER), (), after)
 
+    def unknown(self, name: str, registers: Sequence[Word[W] | None], outside: "Outside[Word[W], Truth[B]]") -> Any:
+        """A function of the kernel that no row tells of: any function of all argument registers and of the state.
+
+        Raises `Unsupported` for one that need not come back.
+        """
+        if not name or name.removeprefix("bpf_") in NO_RETURN:
+            raise Unsupported(f"a call of {name or 'a function without a name'} in a run over symbols")
+        b, name = self.world.bits(REGISTER), name.removeprefix("bpf_")
+        words = [b.const(0) if word is None else word for word in registers]
+        seen = [(word, 64) for word in (*words, outside.memory, outside.kernel, outside.callbacks)]
+        r0, *left = (self.world.apply(f"{name}: {what}", 64, seen) for what in ("r0", "memory", "kernel", "callbacks"))
+        return Return(r0, (), Outside(self.world, *left))
+
+    def known(self, symbol: str) -> bool:
+        """Whether the release tells the prototype of the function."""
+        return symbol in self.release.functions or symbol in INNER
+
+    def held(self, pointer: Word[W] | None) -> Map | None:
+        """The program's own map that a register holds, if it does."""
+        if pointer is None or not pointer.base.startswith(MAP) or pointer.offset:
+            return None
+        return self.maps[int(pointer.base.removeprefix(MAP))]
+
+    def slot(self, helper: str, symbol: str, pointer: Word[W] | None) -> str:
+        """The slot of the map's table that is called; "" for any other function."""
+        if helper in self.release.helpers:
+            return self.release.helpers[helper].slot
+        return slot_of(self.release, self.held(pointer), symbol)
+
     def _next(self) -> str:
         self._count += 1
         return f"{self.side}, call {self._count}"
 
     def map_of(self, pointer: Word[W]) -> Map:
         """The map that a register holds. Raises `Unsupported` where that is not one of the program's maps for sure."""
-        if not pointer.base.startswith(MAP) or pointer.offset:
+        found = self.held(pointer)
+        if found is None:
             raise Unsupported("a run over symbols of a call whose map is not loaded by the program itself")
-        return self.maps[int(pointer.base.removeprefix(MAP))]
+        return found
 
     def _table(self, row: Helper, pointer: Word[W], outside: "Outside[Word[W], Truth[B]]") -> list[Callee]:
         """The functions that can be in the slot, and what memory holds: the map's ops, and the slot of each type's."""

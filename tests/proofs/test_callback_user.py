@@ -117,7 +117,7 @@ def test_each_map_and_each_callback_has_a_claim_where_the_helper_stays() -> None
 HOLES = {
     "more than 64 paths": "\n".join(f"if r7 & {1 << n} goto l{n}\nr0 += 1\nl{n}:" for n in range(8)),
     "more than 4000 instructions": "r8 = 3000\nagain: r8 += -1\nif r8 != 0 goto again",
-    "a call of get_current_task": "call bpf_get_current_task",
+    "a call of tail_call": "call bpf_tail_call",
 }
 
 

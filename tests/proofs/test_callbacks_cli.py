@@ -41,10 +41,10 @@ def test_refuted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_hole_is_a_note_and_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = WALK.format(kind="hash").replace("call bpf_map_delete_elem", "call bpf_get_current_task")
+    text = WALK.format(kind="hash").replace("call bpf_map_delete_elem", "call bpf_tail_call")
     status, out = checked(tmp_path, capsys, text, "--kernel", "6.12")
     assert status == 0
-    told = "(a call of get_current_task in a run over symbols)"
+    told = "(a call of tail_call in a run over symbols)"
     assert f"  User callback at 8: unsupported callback/6.12/hash/user/main/visit {told}\n" in out
 
 
