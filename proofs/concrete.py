@@ -61,6 +61,13 @@ def replays(claim: Claim, part: str, counterexample: Counterexample) -> bool:
     return not holds and not world.violated
 
 
+def possible(claim: Claim, state: Counterexample) -> bool:
+    """Whether every assumption of `claim` is true on ints under the values of `state`."""
+    world = IntWorld(lambda name, width: 0, state.words, state.functions)
+    claim(world)
+    return not world.violated
+
+
 def witnesses(claim: Claim, part: str, state: Counterexample) -> bool:
     """Whether `part` of `claim` is true on ints under the values of `state`, with every assumption true."""
     world = IntWorld(lambda name, width: 0, state.words, state.functions)

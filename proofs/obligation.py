@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from model.world import World
 
@@ -24,21 +24,35 @@ class Claim(Protocol):
         ...
 
 
+@runtime_checkable
+class Plantable(Claim, Protocol):
+    """A claim that can be put to the test."""
+
+    def planted(self, part: str) -> Claim:
+        """The claim with a fault in one of its sides that `part` must notice: in the data that the side is run from,
+        or in the state that it leaves, never in what the claim asks of it. A proof that stays a proof is vacuous.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Obligation:
     """One part of a claim. `name` is a path that sorts and greps; `origin` says in one line where it comes from.
 
-    `expect` is what must be shown of the part: that it holds in every state, or ("reachable") in one. `over` is how a
-    solver may go about it: "words" with real multiplication, "products" left as an unknown function first and a
-    refutation confirmed with real ones, or unbounded "integers" (for claims of products and comparisons).
+    `expect` is what must be shown of the part: that it holds in every state, or ("reachable") in one. A "path" is one
+    of a program that somebody wrote: it is reachable, or known to be dead, which must not be for what the claim assumes
+    alone. `path` is the path's part that a "valid" one speaks of: of a dead path there is nothing to say.
+    `over` is how a solver may go about it: "words" with real multiplication, "products" left as an unknown function
+    first and a refutation confirmed with real ones, or unbounded "integers" (for claims of products and comparisons).
     """
 
     name: str
     origin: str
     claim: Claim
     part: str
-    expect: Literal["valid", "reachable"] = "valid"
+    expect: Literal["valid", "reachable", "path"] = "valid"
     over: Literal["words", "products", "integers"] = "words"
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +103,17 @@ class NoRule:
 
 
 Verdict = Proved | Refuted | Unknown | NoRule
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a verdict rests on, so that no proof is vacuous.
+
+    `assumptions`: a state was found, and checked on ints, in which all that the claim assumes holds. `path`: such a
+    state takes it, or it is dead. `fault`: the claim with a planted fault was refuted, the claim itself was, or the
+    path that it speaks of is dead. "" where it was not asked.
+    """
+
+    assumptions: bool = False
+    path: Literal["", "reached", "dead"] = ""
+    fault: Literal["", "planted", "itself", "dead"] = ""

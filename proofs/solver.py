@@ -7,12 +7,14 @@ from time import perf_counter
 import z3
 
 from model.errors import Unsupported
-from proofs.concrete import replays, witnesses
+from proofs.concrete import possible, replays, witnesses
 from proofs.obligation import (
     Claim,
     Counterexample,
+    Evidence,
     NoRule,
     Obligation,
+    Plantable,
     Proved,
     Refuted,
     Shown,
@@ -25,6 +27,7 @@ SEED = 0
 EFFORT = 2_000_000  # z3 units (about 1 s) for one preference of a counterexample: unlike a time, the same everywhere
 ROUNDS = 24  # states with wrong products that are shut out before real products are asked for
 DEFAULT_TIMEOUT = 5.0  # seconds for one query
+UNNOTICED = "a planted fault does not make it fail: the proof is vacuous"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Result:
     obligation: Obligation
     verdict: Verdict
     seconds: float
+    evidence: Evidence
 
 
 class _Query:
@@ -47,35 +51,58 @@ class _Query:
         self.logic = "QF_NIA" if over == "integers" else "QF_UFBV"
         self.timeout = max(1, int(timeout * 1000))
         self.known = [*self.world.assumptions, *(self.products.axioms() if self.products is not None else ())]
-        self.states = self._solver()
-        self.satisfiable = self.states.check()
+        self.states = self._solver(*self.known)
+        self.open = self._open()
+
+    def _open(self) -> Verdict | None:
+        """Why nothing can be said of any part; None where a state satisfies the assumptions."""
+        found = self._search(self.states, [], lambda state: possible(self.claim, state))
+        if found is None:
+            return NoRule("the claim's assumptions contradict each other: a proof would be vacuous")
+        return Unknown(f"assumptions: {found.reason}") if isinstance(found, Unknown) else None
 
     def _solver(self, *conditions: Truth) -> z3.Solver:
         """A solver for one question: z3 simplifies a set of formulas that it sees as a whole far better."""
         solver = z3.SolverFor(self.logic)
         solver.set("random_seed", SEED)
         solver.set("timeout", self.timeout)
-        solver.add(*self.known, *conditions)
+        solver.add(*conditions)
         return solver
 
-    def decide(self, part: str, expect: str) -> Verdict:
-        if self.satisfiable == z3.unsat:
-            return NoRule("the claim's assumptions contradict each other: a proof would be vacuous")
-        if self.satisfiable == z3.unknown:
-            return Unknown(f"assumptions: {self.states.reason_unknown()}")
-        if expect == "reachable":
-            found = self._search(self.states, [self.parts[part]], lambda state: witnesses(self.claim, part, state))
-            if found is None:
-                return NoRule("no state under the claim's assumptions gets here: what is proved of it is vacuous")
-            return found if isinstance(found, Unknown) else Proved()
-        claimed = self.parts[part]
-        if isinstance(self.world, IntegerWorld):
-            claimed = z3.And(claimed, *self.world.fits)
-        solver = self._solver(z3.Not(claimed))
-        found = self._search(solver, [], lambda state: replays(self.claim, part, state))
+    def valid(self, part: str) -> Verdict:
+        if self.open is not None:
+            return self.open
+        solver, found = self._failing(part)
         if found is None:
             return Proved()
         return found if isinstance(found, Unknown) else Refuted(self._read(self._readable(solver, found, part)))
+
+    def fails(self, part: str) -> Verdict:
+        """`Proved`: some state refutes `part`. Which one does not matter."""
+        if self.open is not None:
+            return self.open
+        _, found = self._failing(part)
+        return NoRule(UNNOTICED) if found is None else found if isinstance(found, Unknown) else Proved()
+
+    def _failing(self, part: str) -> tuple[z3.Solver, z3.ModelRef | Unknown | None]:
+        claimed = self.parts[part]
+        if isinstance(self.world, IntegerWorld):
+            claimed = z3.And(claimed, *self.world.fits)
+        solver = self._solver(*self.known, z3.Not(claimed))
+        return solver, self._search(solver, [], lambda state: replays(self.claim, part, state))
+
+    def reached(self, part: str) -> Verdict:
+        """`Proved`: some state takes the path whose condition is `part`."""
+        if self.open is not None:
+            return self.open
+        found = self._search(self.states, [self.parts[part]], lambda state: witnesses(self.claim, part, state))
+        if found is None:
+            return NoRule("no state under the claim's assumptions gets here: what is proved of it is vacuous")
+        return found if isinstance(found, Unknown) else Proved()
+
+    def dead(self, part: str) -> bool:
+        """Whether the path's own condition is false in every state, whatever is assumed."""
+        return bool(self._solver(self.parts[part]).check() == z3.unsat)
 
     def _search(
         self, solver: z3.Solver, conditions: list[Truth], real: Callable[[Counterexample], bool]
@@ -125,40 +152,83 @@ class _Query:
 
 
 class Solver:
-    """Decides obligations one by one; equal claims once."""
+    """Decides obligations one by one; equal claims once. What is proved of a claim, its planted fault must refute."""
 
     def __init__(self, timeout: float = DEFAULT_TIMEOUT) -> None:
         self._timeout = timeout
         self._queries: dict[tuple[Claim, str], _Query | NoRule] = {}
-        self._decided: dict[tuple[Claim, str, str, str], Verdict] = {}
+        self._decided: dict[tuple[Claim, str, str, str, str], tuple[Verdict, Evidence]] = {}
 
     def decide(self, obligation: Obligation) -> Result:
-        key = (obligation.claim, obligation.part, obligation.expect, obligation.over)
+        key = (obligation.claim, obligation.part, obligation.expect, obligation.over, obligation.path)
         known = self._decided.get(key)
         if known is not None:
-            return Result(obligation, known, 0.0)
+            return Result(obligation, known[0], 0.0, known[1])
         started = perf_counter()
-        verdict = self._fresh(obligation, obligation.over)
-        if obligation.over == "products" and not isinstance(verdict, Proved):
-            verdict = self._confirmed(obligation, verdict)
-        self._decided[key] = verdict
-        return Result(obligation, verdict, perf_counter() - started)
+        decided = self._valid(obligation) if obligation.expect == "valid" else self._taken(obligation)
+        self._decided[key] = decided
+        return Result(obligation, decided[0], perf_counter() - started, decided[1])
 
     def decide_all(self, obligations: Iterable[Obligation]) -> Iterator[Result]:
         for obligation in obligations:
             yield self.decide(obligation)
 
-    def _confirmed(self, obligation: Obligation, verdict: Verdict) -> Verdict:
-        """A counterexample that replayed on ints had real products; what did not is asked again with real ones."""
-        return verdict if isinstance(verdict, Refuted) else self._fresh(obligation, "words")
+    def _valid(self, obligation: Obligation) -> tuple[Verdict, Evidence]:
+        part = obligation.part
+        verdict = self._asked(obligation.claim, obligation.over, lambda query: query.valid(part))
+        if isinstance(verdict, Refuted):
+            return verdict, Evidence(assumptions=True, fault="itself")
+        if not isinstance(verdict, Proved):
+            return verdict, Evidence()
+        if not isinstance(obligation.claim, Plantable):
+            return verdict, Evidence(assumptions=True)
+        noticed = self._noticed(obligation, obligation.claim)
+        if isinstance(noticed, Proved):
+            return verdict, Evidence(assumptions=True, fault="planted")
+        if noticed == NoRule(UNNOTICED) and obligation.path and self._dead(obligation, obligation.path):
+            return verdict, Evidence(assumptions=True, fault="dead")
+        return noticed, Evidence(assumptions=True)
 
-    def _fresh(self, obligation: Obligation, over: str) -> Verdict:
-        key = (obligation.claim, over)
+    def _noticed(self, obligation: Obligation, claim: Plantable) -> Verdict:
+        """Whether a planted fault makes the part fail."""
+        try:
+            planted = claim.planted(obligation.part)
+        except Unsupported as hole:
+            return NoRule(f"no fault to plant: {hole}")
+        verdict = self._asked(planted, obligation.over, lambda query: query.fails(obligation.part))
+        if isinstance(verdict, Proved) or verdict == NoRule(UNNOTICED):
+            return verdict
+        told = f"with a planted fault: {why}" if (why := getattr(verdict, "reason", "")) else "planted fault"
+        return Unknown(told) if isinstance(verdict, Unknown) else NoRule(told)
+
+    def _taken(self, obligation: Obligation) -> tuple[Verdict, Evidence]:
+        part = obligation.part
+        verdict = self._asked(obligation.claim, obligation.over, lambda query: query.reached(part))
+        if isinstance(verdict, Proved):
+            return verdict, Evidence(assumptions=True, path="reached")
+        if isinstance(verdict, NoRule) and obligation.expect == "path" and self._dead(obligation, part):
+            return Proved(), Evidence(assumptions=True, path="dead")
+        return verdict, Evidence()
+
+    def _dead(self, obligation: Obligation, part: str) -> bool:
+        query = self._query(obligation.claim, obligation.over)
+        return not isinstance(query, NoRule) and query.open is None and query.dead(part)
+
+    def _asked(self, claim: Claim, over: str, ask: Callable[[_Query], Verdict]) -> Verdict:
+        """The answer over `over`; one that is open or rests on products as an unknown function is asked for again."""
+        query = self._query(claim, over)
+        verdict = query if isinstance(query, NoRule) else ask(query)
+        if over != "products" or isinstance(verdict, Proved | Refuted):
+            return verdict
+        return self._asked(claim, "words", ask)
+
+    def _query(self, claim: Claim, over: str) -> _Query | NoRule:
+        key = (claim, over)
         query = self._queries.get(key)
         if query is None:
             try:
-                query = _Query(obligation.claim, self._timeout, over)
+                query = _Query(claim, self._timeout, over)
             except Unsupported as hole:
                 query = NoRule(str(hole))
             self._queries[key] = query
-        return query if isinstance(query, NoRule) else query.decide(obligation.part, obligation.expect)
+        return query

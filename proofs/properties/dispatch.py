@@ -22,6 +22,14 @@ from model.semantics.step import State, step
 from model.world import World
 
 PARTS = ("target", "arguments", "r0", "callee_saved", "memory", "kernel", "callbacks")
+REACH = "reach/"
+FRONT = Insn(0xA7, 1, imm=1)  # r1 ^= 1
+BEHIND = {
+    "r0": Insn(0xA7, 0, imm=1),  # r0 ^= 1
+    "callee_saved": Insn(0xA7, 6, imm=1),  # r6 ^= 1
+    "memory": Insn(0x72, 10, off=-8),  # *(u8 *)(r10 - 8) = 0
+}
+"""Faults to plant in a patch: what is wrong then is the part of this name; in front of the call, its arguments."""
 MAX_STEPS = 256  # instructions on all paths of one patch; a map_gen_lookup emits at most 32 (INSN_BUF_SIZE)
 
 
@@ -68,7 +76,8 @@ class Dispatch:
         before = Outside(world, world.fresh("memory", 64), world.fresh("kernel", 64), world.fresh("callbacks", 64))
         self._static_tables(world, before, registers[1])
         helper, target, _ = self._helper_side(world, before, registers)
-        after, direct, reached = self._direct_side(world, before, registers)
+        ends, direct, reached = self._direct_side(world, before, registers)
+        after = joined(b, ends)
         outside: Any = after.memory
         self._show(
             world,
@@ -85,7 +94,17 @@ class Dispatch:
             "memory": b.eq(helper.outside.memory, outside.memory),
             "kernel": b.eq(helper.outside.kernel, outside.kernel),
             "callbacks": b.eq(helper.outside.callbacks, outside.callbacks),
+            f"{REACH}helper": b.eq(target, address_of(world, self.expected)),
+            **{f"{REACH}direct/{i}": end.guard for i, end in enumerate(ends, 1)},
         }
+
+    def planted(self, part: str) -> "Dispatch":
+        """The patch with an instruction too many, in front of the call or behind it, or with a wrong immediate."""
+        if part == "target":
+            return replace(self, immediate=replace(self.immediate, addend=self.immediate.addend + 1))
+        if part in BEHIND:
+            return replace(self, patch=(*self.patch, BEHIND[part]))
+        return replace(self, patch=(FRONT, *self.patch), relocs=tuple((at + 1, symbol) for at, symbol in self.relocs))
 
     def reason(self, part: str) -> str:
         """Why `part` can fail, in one line, where narrow types are the reason; else "" """
@@ -150,8 +169,8 @@ class Dispatch:
 
     def _direct_side(
         self, world: World[W, B], before: Outside[W, B], registers: tuple[W, ...]
-    ) -> tuple[State[W, B], Return[W, B], W]:
-        """The patch until it is left: one state at its end, its last call and that call's target."""
+    ) -> tuple[list[State[W, B]], Return[W, B], W]:
+        """The patch until it is left: the state at the end of each path, the last call and that call's target."""
         b = world.bits(REGISTER)
         none = Return(registers[0], registers[1:6], before)
         made: list[tuple[W, Return[W, B]]] = []
@@ -176,9 +195,9 @@ class Dispatch:
             kept = b.extract(b.add(distance, b.const(rule.addend)), rule.bits - 1, 0)
             return world.bits(rule.bits).sext(kept, 32)
 
-        end = run(b, self.patch, State(registers, before, 0, b.true()), immediate, call)
+        ends = run(b, self.patch, State(registers, before, 0, b.true()), immediate, call)
         target, done = made[-1] if made else (b.const(0), none)
-        return end, done, target
+        return ends, done, target
 
     def _show(self, world: World[W, B], registers: Sequence[W], helper: Sequence[W], direct: Sequence[W]) -> None:
         """What both sides start from, and each side's values in the order in which they come to be."""
@@ -226,8 +245,8 @@ def _names(outside: Outside[W, B]) -> tuple[W, W, W]:
     return outside.memory, outside.kernel, outside.callbacks
 
 
-def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any, call: Any) -> State[W, B]:
-    """All paths of `patch` (jumps go forward) joined at its end.
+def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any, call: Any) -> list[State[W, B]]:
+    """All paths of `patch` (jumps go forward) at its end.
 
     Raises `Unsupported` for a jump backwards or out of the patch.
     """
@@ -249,8 +268,13 @@ def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any
             pending.append(successor)
     if pending:
         raise Unsupported(f"a patch takes more than {MAX_STEPS} steps")
-    end = ended[0]
-    for state in ended[1:]:
+    return ended
+
+
+def joined(b: Bits[W, B], ends: Sequence[State[W, B]]) -> State[W, B]:
+    """The state behind whichever path is taken."""
+    end = ends[0]
+    for state in ends[1:]:
         end = _join(b, state, end)
     return end
 

@@ -9,8 +9,9 @@ from model.isa.insn import Insn
 from model.kernel.abi import Abi
 from model.kernel.release import CType, Prototype, Release
 from model.semantics.call import Callee
+from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
-from proofs.properties.dispatch import PARTS, Dispatch, HelperBody
+from proofs.properties.dispatch import PARTS, REACH, Dispatch, HelperBody
 
 
 class Pair(Enum):
@@ -118,8 +119,10 @@ def _signature(prototype: Prototype) -> Prototype:
 
 
 def obligations(prefix: str, dispatch: Dispatch, origin: str) -> list[Obligation]:
-    """The claim's parts, each an obligation of its own: `prefix/part`."""
-    return [Obligation(f"{prefix}/{part}", origin, dispatch, part) for part in PARTS]
+    """The claim's parts, each an obligation of its own: `prefix/part`. Raises `Unsupported`."""
+    made = [Obligation(f"{prefix}/{part}", origin, dispatch, part) for part in PARTS]
+    paths = [part for part in dispatch(IntWorld(lambda name, width: 0)) if part.startswith(REACH)]
+    return made + [Obligation(f"{prefix}/{part}", origin, dispatch, part, expect="reachable") for part in paths]
 
 
 def origin(release: Release, map_type: str, helper: str) -> str:

@@ -7,19 +7,20 @@ on any map that may stand in its place (`model.maps.templates`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from model.bits import B, Bits, W
 from model.errors import Unsupported
+from model.isa.insn import Insn
 from model.kernel.abi import Abi
 from model.kernel.c_body import Body, Integer, Pointer, Struct, Type, Void
-from model.kernel.release import CType, Field, GenLookup, Prototype
+from model.kernel.release import CType, Decline, Field, GenLookup, Prototype
 from model.maps.allocation import ARRAYS, NAMES, STRUCTS, Parameters, Rule, bits_of, parameters
 from model.maps.templates import compared, let_in, template
 from model.memory import Outside
 from model.semantics.c import Runner
-from model.semantics.c_emit import Emitter, Way
+from model.semantics.c_emit import Emitted, Emitter, Way
 from model.semantics.c_state import Left, offset_of
 from model.semantics.c_types import Value
 from model.semantics.call import REGISTER, Callee, enter, in_register
@@ -31,6 +32,15 @@ R0 = "r0/"  # one part for each way through the instructions: the solver is best
 WHOLE = ("callee_saved", "memory", "kernel", "callbacks")
 REACH = "reach/"
 DEAD = "dead/"
+CALL = Insn(0x85)  # of what is at __bpf_call_base, which is no function of a map
+PLANTED = {
+    "r0": Insn(0xA7, 0, imm=1),  # r0 ^= 1
+    "callee_saved": Insn(0xA7, 6, imm=1),  # r6 ^= 1
+    "memory": Insn(0x72, 10, off=-8),  # *(u8 *)(r10 - 8) = 0
+    "kernel": CALL,
+    "callbacks": CALL,
+}
+"""Faults to plant behind a sequence, by the part that must notice."""
 # Values that a counterexample should have, best first: those at the edge of the type, and small ones.
 SMALL = {"value_size": (1, 17), "map_flags": (0,), "bypass_spec_v1": (1,), "key_size": (1,)}
 ENTRIES = (1 << 31, 1, 2)
@@ -66,6 +76,7 @@ class Inline:
     inner: str = ""
     bounded: bool = False
     dead: tuple[Dead, ...] = ()
+    extra: tuple[Insn, ...] = ()  # behind each sequence: not empty in a planted fault only
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
         b = world.bits(REGISTER)
@@ -80,7 +91,8 @@ class Inline:
             if way.errno:
                 reached.append((f"declined/{_slug(way.label)}", way.guard))
                 continue
-            ends = sequencer.ends(way.emitted, State(registers, before, 0, way.guard))
+            emitted = (*way.emitted, *(Emitted(insn, world.bits(32).const(insn.imm)) for insn in self.extra))
+            ends = sequencer.ends(emitted, State(registers, before, 0, way.guard))
             label = _slug(way.label)
             ended += [(f"{label}/{i + 1}", end) for i, end in enumerate(ends)]
         reached += [(f"inlined/{label}", end.guard) for label, end in ended]
@@ -91,12 +103,27 @@ class Inline:
         parts["fits"] = _none(world, [way.guard for way in kept if not 0 < len(way.emitted) < self.limit])
         parts["declines"] = _none(world, [way.guard for way in ways if way.errno not in ("", "EOPNOTSUPP")])
         for name, guard in reached:
-            dead = any(row.path in name for row in self.dead)
+            dead = self._is_dead(name)
             parts[(DEAD if dead else REACH) + name] = b.negate(guard) if dead else guard
         return parts
 
     def reason(self, part: str) -> str:
         return next((row.reason for row in self.dead if part.startswith(DEAD) and row.path in part), "")
+
+    def planted(self, part: str) -> "Inline":
+        """An instruction too many at the end of each sequence, a limit or an error that does not fit, an allocation
+        without the checks that make a path dead.
+        """
+        if part.startswith(DEAD):
+            return replace(self, allocation=())
+        if part == "fits":
+            return replace(self, limit=1)
+        if part == "declines":
+            return replace(self, lookup=replace(self.lookup, body=(Decline("EINVAL"),)))
+        return replace(self, extra=(PLANTED[part.partition("/")[0]],))
+
+    def _is_dead(self, path: str) -> bool:
+        return any(row.path in path for row in self.dead)
 
     def _parameters(self, world: World[W, B]) -> tuple[Parameters[W], Parameters[W]]:
         """The map's members, and those that map_gen_lookup sees: the same, or an inner map's template's."""
@@ -191,7 +218,8 @@ class Inline:
                 ("callbacks", b.eq(operation.outside.callbacks, outside.callbacks)),
             ):
                 parts[part].append(b.disj(b.negate(end.guard), equal))
-            alone[f"{R0}{label}"] = b.disj(b.negate(end.guard), b.eq(result, end.registers[0]))
+            if not self._is_dead(f"inlined/{label}"):  # of a path that no map takes, `dead/` says all there is
+                alone[f"{R0}{label}"] = b.disj(b.negate(end.guard), b.eq(result, end.registers[0]))
         return alone | {part: b.conj(*conditions) for part, conditions in parts.items()}
 
     def _show(
@@ -241,13 +269,19 @@ class IndexMask:
     """The lemma that claims on arrays use: an index in bounds keeps its bits under index_mask."""
 
     map_type: str
+    more: int = 0  # entries that the mask is not made for: not 0 in a planted fault only
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
+        b = world.bits(32)
         there = parameters(world, self.map_type, "map")
+        there = replace(there, max_entries=b.add(there.max_entries, b.const(self.more)))
         return {"index_mask": index_kept(world, world.fresh("key", 32), there)}
 
     def reason(self, part: str) -> str:
         return ""
+
+    def planted(self, part: str) -> "IndexMask":
+        return replace(self, more=1)
 
 
 def _merged(b: Bits[W, B], leaves: Sequence[tuple[str, B]]) -> list[tuple[str, B]]:

@@ -38,6 +38,10 @@ class NoOperation:
         """What the values mean, for a person."""
         return f"the verifier accepts the pair, but {self.slot} is NULL: the helper and the rewritten call go there"
 
+    def planted(self, part: str) -> "NoOperation":
+        """The claim as it is: NULL in the slot is the fault."""
+        return self
+
 
 def no_operation(prefix: str, slot: str, origin: str) -> list[Obligation]:
     """The claim as an obligation: `prefix/operation`."""
