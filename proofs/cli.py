@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from model.errors import InputError, Unsupported
 from proofs.outcome import Exit
 
-COMMANDS = ("check", "equiv", "rewrite", "run", "list", "cfg", "extract", "mutants")
+COMMANDS = ("check", "equiv", "rewrite", "run", "list", "cfg", "extract", "abi-check", "mutants", "bench")
 DESCRIPTION = """\
 Checks the claim of the Linux BPF verifier's devirtualization of map helper calls: the program after the
 rewrite means what the program before meant, and no indirect dispatch is left that could have been direct.
@@ -49,7 +49,7 @@ def parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     top.set_defaults(usage=top.error)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name in names:
-        module = import_module(f"proofs.commands.{name}")
+        module = import_module(f"proofs.commands.{name.replace('-', '_')}")
         command = commands.add_parser(
             name,
             help=module.SUMMARY,
