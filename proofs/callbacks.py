@@ -21,7 +21,8 @@ from proofs.properties.callback_small import Small
 from proofs.properties.callback_user import User
 from proofs.properties.callback_user_cases import Case, cases, obligations, small_claims, small_obligations
 from proofs.properties.whole import Side
-from proofs.report.text import clean, refutation, timed
+from proofs.report.evidence import counted, timed
+from proofs.report.text import clean, refutation
 from proofs.solver import DEFAULT_TIMEOUT, Result, Solver
 
 CALL, WIDE, PSEUDO_CALL, PSEUDO_FUNC = 0x85, 0x18, 1, 4
@@ -146,3 +147,5 @@ def callbacks_report(out: Console, program: Program, walks: Sequence[Walked], *,
         for result in walk.results if verbose else ():
             line = f"  {timed(result)}"
             out.print(line, markup=False, soft_wrap=True)
+        if verbose and walk.results:
+            out.print(f"  {counted(walk.results)}", markup=False, soft_wrap=True)

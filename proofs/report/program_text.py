@@ -14,9 +14,11 @@ from proofs.cfg import Edge
 from proofs.check_program import Checked
 from proofs.obligation import Refuted, Verdict
 from proofs.outcome import why, word, worst
+from proofs.report.evidence import HEAD, counted, timed
 from proofs.report.listing import line
-from proofs.report.text import STYLES, clean, put, refutation, timed
+from proofs.report.text import STYLES, clean, put, refutation
 from proofs.site import Site, described
+from proofs.solver import Result
 
 LISTED = 40  # residual branches of one kind that are named one by one
 
@@ -171,15 +173,14 @@ def _direct(out: Console, checked: Checked) -> None:
 
 
 def _obligations(out: Console, checked: Checked) -> None:
-    seen: set[str] = set()
+    by_name: dict[str, Result] = {}
     for site in checked.sites:
         more = site.leftover.results if site.leftover is not None else ()
         for result in (*site.results, *more):
-            if result.obligation.name in seen:
-                continue
-            seen.add(result.obligation.name)
-            line = f"  {timed(result)}"
-            out.print(line, markup=False, soft_wrap=True)
+            by_name.setdefault(result.obligation.name, result)
+    results = list(by_name.values())
+    for told in (HEAD, *map(timed, results), str(counted(results))) if results else ():
+        out.print(f"  {told}", markup=False, soft_wrap=True)
 
 
 def summary(out: Console, tally: Tally, *, interrupted: bool, programs: int) -> None:

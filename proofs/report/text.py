@@ -16,6 +16,7 @@ from proofs.obligation import Claim, Refuted, Shown
 from proofs.outcome import why, word
 from proofs.properties.dispatch_cases import Pair
 from proofs.properties.no_operation import NoOperation
+from proofs.report.evidence import HEAD, counted, timed
 from proofs.solver import Result
 
 PIPE_WIDTH = 160
@@ -180,17 +181,13 @@ def open_lines(cells: Iterable[Cell], *, verbose: bool) -> Iterator[str]:
             yield f"{verdict} {name}{more}: {reason}"
 
 
-def timed(result: Result) -> str:
-    """One obligation for --verbose: verdict, the solver's time in ms, name."""
-    return f"{word(result.verdict):<11} {1000 * result.seconds:8.1f} ms  {result.obligation.name}"
-
-
 def _results(out: Console, results: Sequence[Result], *, verbose: bool) -> None:
     """Every obligation with its time (verbose), then each refutation, those of one formula together."""
     if verbose:
         out.print()
-        for result in results:
-            out.print(timed(result), markup=False, soft_wrap=True)
+        for line in (HEAD, *map(timed, results)):
+            out.print(line, markup=False, soft_wrap=True)
+        out.print(str(counted(results)), markup=False, soft_wrap=True)
     for same in grouped(results):
         out.print()
         out.print("\n".join(refutation(same[0])), markup=False, soft_wrap=True)

@@ -96,8 +96,8 @@ def test_narrow_cpu_argument(abi: str, verdict: str, solver: Solver) -> None:
 
 def test_every_part_is_an_obligation_of_its_own(solver: Solver) -> None:
     cell = cells("6.12", "x86_64", solver)["lru_hash", "map_delete_elem"]
-    names = [result.obligation.name for result in cell.results]
-    assert names == [f"dispatch/6.12/x86_64/lru_hash/map_delete_elem/{part}" for part in PARTS]
+    names, paths = [result.obligation.name for result in cell.results], ("reach/helper", "reach/direct/1")
+    assert names == [f"dispatch/6.12/x86_64/lru_hash/map_delete_elem/{part}" for part in (*PARTS, *paths)]
     assert all(isinstance(result.verdict, Proved) for result in cell.results)
     assert re.search(r"hashtab\.c:\d+", cell.results[0].obligation.origin)
 

@@ -67,8 +67,18 @@ def test_check_of_6_12(capsys: pytest.CaptureFixture[str]) -> None:
 def test_verbose_names_each_obligation_with_its_time(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "check", "--match", "dispatch/*/array/map_delete_elem", "--verbose")
     assert status == 0
-    names = re.findall(r"^proved +\d+\.\d ms +dispatch/7\.3/x86_64/array/map_delete_elem/(\w+)$", out, re.MULTILINE)
+    line = r"^proved +\d+\.\d ms  satisfiable  {} +dispatch/7\.3/x86_64/array/map_delete_elem/([\w/]+)$"
+    names = re.findall(line.format("fault noticed"), out, re.MULTILINE)
     assert names == ["target", "arguments", "r0", "callee_saved", "memory", "kernel", "callbacks"]
+    assert re.findall(line.format("path reached"), out, re.MULTILINE) == ["reach/helper", "reach/direct/1"]
+    counted = "assumptions satisfiable 9 of 9, paths reached 2 of 2, planted faults noticed 7 of 7"
+    assert f"not vacuous: {counted}\n" in out
+
+
+def test_verbose_counts_what_fails_without_a_planted_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "check", "--kernel", "6.1", "--match", "dispatch/*/hash/map_update_elem", "--verbose")
+    assert "paths reached 2 of 2, planted faults noticed 6 of 7 (1 fail without one)\n" in out
+    assert re.search(r"^refuted +\d+\.\d ms  satisfiable  fails itself .*/r0$", out, re.MULTILINE)
 
 
 def test_two_maps_at_one_call(capsys: pytest.CaptureFixture[str]) -> None:
