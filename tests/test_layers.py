@@ -21,6 +21,7 @@ STAGES = {  # what a room of the model may import, besides errors and itself
     "model.memory": {"model.world", "model.bits"},
     "model.program": {"model.isa"},
     "model.kernel": set(),
+    "model.native": set(),
     "model.semantics": {"model.isa", "model.bits", "model.memory", "model.world", "model.kernel"},
     "model.loaders": {"model.isa", "model.program", "model.kernel"},
     "model.facts": {"model.isa", "model.program", "model.kernel"},
