@@ -23,6 +23,8 @@ MOST_BYTES = 256 << 20
 """Memory of all arrays of a machine."""
 MOST_POOL = 1 << 44
 HASHES = frozenset({"hash", "percpu_hash", "lru_hash", "lru_percpu_hash", "hash_of_maps", "rhash"})
+POOLED = HASHES | {"lpm_trie"}
+"""Types with elements in a pool. Operations of others write to values that the program gives, wherever those are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -153,7 +155,7 @@ class MapObjects:
         place = made.place
         for write in effect.writes:
             number = (write.address - place.pool) // place.stride
-            if made.shape.type not in ("array", "percpu_array") and 0 <= write.address - place.pool < MOST_POOL:
+            if made.shape.type in POOLED and 0 <= write.address - place.pool < MOST_POOL:
                 self.element(made, number)
             store(BITS, self.memory, write)
         if effect.state is not None:

@@ -199,3 +199,46 @@ def test_helpers_that_need_no_map_know_the_cpu() -> None:
     memory = Regions()
     kernel = MapsKernel(memory, release("6.12"), cpus=4, cpu=3)
     assert value(Machine(kernel, memory).run(program("call 8\nexit"))) == 3
+
+
+POP_INTO = """
+.map from {kind} 0 8 2
+.map to {into}
+*(u64 *)(r10 -8) = 4242
+r1 = map[from]
+r2 = r10
+r2 += -8
+r3 = 0
+call map_push_elem
+*(u32 *)(r10 -12) = 0
+*(u64 *)(r10 -24) = 1
+r1 = map[to]
+r2 = r10
+r2 += -12
+r3 = r10
+r3 += -24
+r4 = 0
+call map_update_elem
+r1 = map[to]
+r2 = r10
+r2 += -12
+call map_lookup_elem
+if r0 == 0 goto none
+r6 = r0
+r1 = map[from]
+r2 = r6
+call map_pop_elem
+r0 = *(u64 *)(r6 +0)
+none:
+exit
+"""
+
+
+@pytest.mark.parametrize("into", ["array 4 8 1", "percpu_array 4 8 1", "hash 4 8 3", "lru_hash 4 8 3"])
+@pytest.mark.parametrize("kind", ["queue", "stack"])
+def test_a_value_is_popped_into_another_maps_value(kind: str, into: str) -> None:
+    """The operation writes where the program says; that is no element of the map that it is done on."""
+    before = program(POP_INTO.format(kind=kind, into=into))
+    for side in (before, rewritten(before)):
+        memory = Regions()
+        assert value(Machine(MapsKernel(memory, release("6.12")), memory).run(side, 0)) == 4242
