@@ -124,7 +124,8 @@ def _rows(subject: Subject, abi: Abi, image: KernelImage, flow: Flow) -> Iterato
         why = f"{len(places)} functions have this name" if places else "no symbol of this name"
         yield Row(subject, "result", subject.result, "", Code.UNKNOWN, why, there)
         return
-    found = flow.function(places[0], narrow, subject.called)
+    whole = subject.role == "helper" or subject.result.bits == 64
+    found = flow.function(places[0], narrow, subject.called, whole=whole)
     yield _result(subject, abi, image, found)
     for index in narrow:
         yield _argument(subject, index, abi, image, found)

@@ -66,9 +66,10 @@ class KernelImage:
         """From the banner ("6.1.0-50-cloud-amd64"); "" where it is not found."""
         for address in self.symbols.places("linux_banner"):
             try:
-                text = self.read(address, BANNER).split(b"\0")[0].decode("ascii", "replace")
+                data = self.read(address, self.end(address, BANNER) - address)
             except ModelError:
                 return ""
+            text = data.split(b"\0")[0].decode("ascii", "replace")
             return text.removeprefix("Linux version ").split(" ")[0] if text.startswith("Linux version ") else ""
         return ""
 

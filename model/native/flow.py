@@ -79,9 +79,13 @@ class Flow:
     fixups: Mapping[int, int] = field(default_factory=dict)
     _results: dict[int, frozenset[Atom]] = field(default_factory=dict)
 
-    def function(self, address: int, narrow: tuple[int, ...], indirect: tuple[int, ...] | None = None) -> Found:
-        """`narrow` are the indexes of parameters whose upper half is unspecified."""
-        return _Walk(self, address, narrow, indirect, 0).run()
+    def function(
+        self, address: int, narrow: tuple[int, ...], indirect: tuple[int, ...] | None = None, *, whole: bool = True
+    ) -> Found:
+        """`narrow` are the indexes of parameters whose upper half is unspecified; `whole` says that the result has 64
+        bits, so that returning such a half is a use of it.
+        """
+        return _Walk(self, address, narrow, indirect, 0, whole=whole).run()
 
     def result(self, address: int, depth: int) -> frozenset[Atom]:
         """What a callee leaves in rax; CALL where it is not followed."""
@@ -99,9 +103,16 @@ class _Walk:
     """One function."""
 
     def __init__(
-        self, flow: Flow, entry: int, narrow: tuple[int, ...], indirect: tuple[int, ...] | None, depth: int
+        self,
+        flow: Flow,
+        entry: int,
+        narrow: tuple[int, ...],
+        indirect: tuple[int, ...] | None,
+        depth: int,
+        *,
+        whole: bool = False,
     ) -> None:
-        self.flow, self.entry, self.depth, self.indirect = flow, entry, depth, indirect
+        self.flow, self.entry, self.depth, self.indirect, self.whole = flow, entry, depth, indirect, whole
         self.names = flow.code.names(entry)
         self.start = State()
         for index, number in enumerate(ARGUMENTS):
@@ -214,8 +225,8 @@ class _Walk:
 
     def _returned(self, value: Value, step: Step) -> None:
         self.results |= value.atoms
-        for index in value.taint:
-            self._report(index, step, "returned", False)
+        for index in value.taint if self.whole else ():
+            self._report(index, step, "returned in 64 bits", True)
 
     def _go(self, target: int | None, step: Step, state: State) -> None:
         """A jump: inside the function, or a tail call, or the return thunk."""
