@@ -139,7 +139,7 @@ def demand(rule: Extension, kind: CType, who: str) -> tuple[Upper, str]:
 def _result(subject: Subject, abi: Abi, image: KernelImage, found: Found) -> Row:
     kind = subject.result
     if not 0 < kind.bits < 64:
-        return Row(subject, "result", kind, "64 bits", Code.WHOLE, "", Agreement.AGREES)
+        return _whole(subject, image, found)
     wanted, text = demand(abi.result, kind, "callee")
     handed = False
     if subject.role == "helper":  # its value is a u64: C converts the operation's narrow result by its type
@@ -154,6 +154,20 @@ def _result(subject: Subject, abi: Abi, image: KernelImage, found: Found) -> Row
             code, Agreement.CANNOT_TELL
         )
     return Row(subject, "result", kind, text, code, why, agreement)
+
+
+def _whole(subject: Subject, image: KernelImage, found: Found) -> Row:
+    """No row asks anything of 64 bits. But a `long` in which only 32 bits of a negative number arrive looks like an int
+    that was widened wrongly: that is told, and left open.
+    """
+    kind, atoms = subject.result, sorted(found.result, key=lambda atom: (atom.number, atom.place))
+    constants = [atom for atom in atoms if atom.upper is values.Upper.CONST and atom.number >> 31]
+    cut = [atom for atom in constants if atom.number <= LOW]
+    if kind.signed and not kind.pointer and cut:
+        why = f"{cut[0].number:#018x} from {_where(image, cut[0].place)}, in 64 bits"
+        return Row(subject, "result", kind, "64 bits", Code.NOT_EXTENDED, why, Agreement.CANNOT_TELL)
+    why = f"{constants[0].number:#018x} from {_where(image, constants[0].place)}" if constants else ""
+    return Row(subject, "result", kind, "64 bits", Code.WHOLE, why, Agreement.AGREES)
 
 
 def result_code(kind: CType, found: Found, image: KernelImage, wanted: Upper, *, handed: bool) -> tuple[Code, str]:

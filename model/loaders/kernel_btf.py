@@ -4,6 +4,7 @@ Type texts follow those of `model.kernel.c_types` (qualifiers kept only on what 
 """
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from model.errors import InputError, Unsupported
@@ -144,6 +145,7 @@ def _or_none(read: Callable[[int], Prototype], number: int) -> Prototype | None:
         return None
 
 
+@cache
 def running_types() -> KernelTypes:
     """The running kernel's. InputError where it has none."""
     try:

@@ -77,6 +77,14 @@ def test_a_long_has_nothing_above_it(tmp_path: Path) -> None:
     assert (row.code, row.agreement) == (Code.WHOLE, Agreement.AGREES)
 
 
+def test_half_an_error_in_a_long_is_told(tmp_path: Path) -> None:
+    (row,) = rows(tmp_path, {"htab_map_delete_elem": MINUS_22}, release="6.12")
+    assert (row.code, row.agreement) == (Code.NOT_EXTENDED, Agreement.CANNOT_TELL)
+    assert row.why == "0x00000000ffffffea from htab_map_delete_elem+0x0, in 64 bits"
+    (row,) = rows(tmp_path, {"htab_map_lookup_elem": MINUS_22}, release="6.12")
+    assert row.code is Code.WHOLE  # a pointer may be anything
+
+
 def test_other_machines_are_unsupported_by_name(tmp_path: Path) -> None:
     path = tmp_path / "vmlinux"
     path.write_bytes(kernel({}, machine=183))
