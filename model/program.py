@@ -19,6 +19,7 @@ class Map:
     `type` is the kernel's enum name in lower case without `BPF_MAP_TYPE_` ("hash", "lru_percpu_hash",
     "array_of_maps"), `type_number` the raw number where the input has one (an unknown number leaves
     `type` None). `id` is the kernel's map id in dumps. `inner` is the template of a map-in-map.
+    `extra` is `map_extra`: a bloom filter's number of hash functions (0: the kernel's own).
     Two `Map` values in one program are two maps of the kernel, even if all fields agree.
     """
 
@@ -32,6 +33,7 @@ class Map:
     inner: "Map | None" = None
     type_number: int | None = None
     pinned: bool = False
+    extra: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ line or after white space. Directives:
 
 * `.program NAME [SECTION]` begins a program; without one, everything is a program named "main".
 * `.func NAME` begins a static subprogram of the program above it.
-* `.map NAME TYPE KEY_SIZE VALUE_SIZE MAX_ENTRIES [flags=N] [inner=NAME]`, sizes in bytes, anywhere.
+* `.map NAME TYPE KEY_SIZE VALUE_SIZE MAX_ENTRIES [flags=N] [extra=N] [inner=NAME]`, sizes in bytes, anywhere.
 * `NAME:` labels the next instruction; names hold within one program.
 
 Operands by name: `goto NAME`, `if … goto NAME`, `call NAME` (a function or label of the program, else a
@@ -104,7 +104,7 @@ def _number(source: _Source, line: int, text: str, what: str) -> int:
 
 def _map(source: _Source, line: int, words: list[str]) -> None:
     if len(words) < 5:
-        raise source.wrong(line, ".map NAME TYPE KEY_SIZE VALUE_SIZE MAX_ENTRIES [flags=N] [inner=NAME]")
+        raise source.wrong(line, ".map NAME TYPE KEY_SIZE VALUE_SIZE MAX_ENTRIES [flags=N] [extra=N] [inner=NAME]")
     name = _name(source, line, words[0], "map")
     if name in source.maps:
         raise source.wrong(line, f"a map name of its own, found {name!r} again")
@@ -115,18 +115,20 @@ def _map(source: _Source, line: int, words: list[str]) -> None:
         _number(source, line, word, what)
         for word, what in zip(words[2:5], ("key size", "value size", "max entries"), strict=True)
     )
-    flags = 0
+    flags = extra = 0
     for word in words[5:]:
         key, _, value = word.partition("=")
         match key:
             case "flags":
                 flags = _number(source, line, value, "flags")
+            case "extra":
+                extra = _number(source, line, value, "extra")
             case "inner":
                 source.inner[name] = (value, line)
             case _:
-                raise source.wrong(line, f"flags=N or inner=NAME, found {word[:40]!r}")
+                raise source.wrong(line, f"flags=N, extra=N or inner=NAME, found {word[:40]!r}")
     source.numbers[name] = len(source.maps)
-    source.maps[name] = Map(name, kind, key_size, value_size, most, flags)
+    source.maps[name] = Map(name, kind, key_size, value_size, most, flags, extra=extra)
 
 
 def _directive(source: _Source, line: int, text: str) -> None:

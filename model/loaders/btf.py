@@ -205,7 +205,9 @@ class Btf:
         return [(self.strings.name(name), type) for name, type in self._elements(found, "II")]
 
     def enumerators(self, found: Type) -> list[tuple[str, int]]:
-        """Name and value, 32 bits signed, of each element of an ENUM."""
+        """Name and value of each element of an ENUM (32 bits, signed) or ENUM64 (unsigned)."""
+        if found.kind == Kind.ENUM64:
+            return [(self.strings.name(name), high << 32 | low) for name, low, high in self._elements(found, "III")]
         return [(self.strings.name(name), value) for name, value in self._elements(found, "Ii")]
 
     def integer(self, found: Type) -> tuple[int, bool]:

@@ -82,12 +82,14 @@ class _Definitions:
                     numbers[member.name] = self._number(member.type, name, member.name)
                 case "key" | "value":
                     numbers.setdefault(f"{member.name}_size", btf.size(self._pointee(member.type, name, member.name)))
+                case "map_extra":
+                    numbers["map_extra"] = self._extra(member.type, name)
                 case "values":
                     if inside:
                         raise btf.error(shape.at, f"map {name}: an inner map cannot hold maps")
                     nested, inner = True, self._inner(member.type, name)
                 case _:
-                    pass  # numa_node, map_extra and members to come say nothing about what calls mean
+                    pass  # numa_node and members to come say nothing about what calls mean
         if not numbers.get("type"):
             raise btf.error(shape.at, f"map {name}: expected a member `type` that is not 0")
         number = numbers["type"]
@@ -108,6 +110,7 @@ class _Definitions:
             inner=inner,
             type_number=number,
             pinned=bool(numbers.get("pinning", 0)),
+            extra=numbers.get("map_extra", 0),
         )
 
     def _pointee(self, id: int, name: str, member: str) -> int:
@@ -115,6 +118,16 @@ class _Definitions:
         if pointer.kind != Kind.PTR:
             raise self._wrong(pointer, name, member, "a pointer")
         return pointer.target
+
+    def _extra(self, id: int, name: str) -> int:
+        """A number as elsewhere (`__uint`), or 64 bits as the only element of an enum (`__ulong`)."""
+        found = self._btf.resolve(id)
+        if found.kind not in (Kind.ENUM, Kind.ENUM64):
+            return self._number(id, name, "map_extra")
+        values = self._btf.enumerators(found)
+        if len(values) != 1:
+            raise self._wrong(found, name, "map_extra", "an enum of one element")
+        return values[0][1]
 
     def _number(self, id: int, name: str, member: str) -> int:
         array = self._btf.resolve(self._pointee(id, name, member))

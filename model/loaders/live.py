@@ -162,15 +162,18 @@ class Live:
         *,
         flags: int = 0,
         inner: int = 0,
+        extra: int = 0,
         typed: bool = False,
     ) -> int:
         """`kind` is enum bpf_map_type, sizes are bytes, `inner` the descriptor of a map-in-map's template.
 
-        `typed` says that key and value are `int` (4 bytes each): local storage wants type information.
+        `extra` is map_extra. `typed` says that key and value are `int` (4 bytes each): local storage wants that.
         """
         attributes = struct.pack("=6I20x", kind, key_size, value_size, max_entries, flags, inner)
         if typed:  # map_ifindex, btf_fd, btf_key_type_id, btf_value_type_id
             attributes = attributes.ljust(44, b"\0") + struct.pack("=4I", 0, self._types({0: "none"})[0], 1, 1)
+        if extra:
+            attributes = attributes.ljust(64, b"\0") + struct.pack("=Q", extra)
         return self._own(f"create a map of type {kind}", _bpf(Command.MAP_CREATE, attributes)[0])
 
     def _element(self, command: Command, fd: int, key: bytes, value: bytes, flags: int) -> tuple[int, bytes]:

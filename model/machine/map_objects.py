@@ -78,8 +78,10 @@ class MapObjects:
         sizes = (map_.key_size, map_.value_size, map_.max_entries)
         if map_.type is None or any(size is None for size in sizes):
             raise Unsupported(f"map {map_.name}, of which the input does not tell type and sizes")
+        if map_.type not in self.release.map_types:
+            raise Unsupported(f"map {map_.name}: {self.release.name} has no maps of type {map_.type}")
         key_size, value_size, most = (size or 0 for size in sizes)
-        shape = Shape(map_.type, key_size, value_size, most, map_.flags or 0, self.release.version)
+        shape = Shape(map_.type, key_size, value_size, most, map_.flags or 0, self.release.version, map_.extra)
         errno = refusal(shape)
         if errno:
             raise Unsupported(f"map {map_.name}, which the kernel refuses to create (-{NAMES.get(errno, errno)})")

@@ -2,7 +2,7 @@
 
 What was pushed is found for good; what was not may be found as well. Which values are, depends on the seed: with
 BPF_F_ZERO_SEED it is 0 and the model answers as the kernel does; else the kernel draws it, and the model's seed of 0
-is one of the possible answers. There are 5 hash functions (map_extra 0).
+is one of the possible answers.
 """
 
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from model.maps.jhash import jhash
 from model.maps.state import Cases, Effect, Outcomes, Shape, Site
 
 HASHES = 5
+"""The number of hash functions where map_extra is 0."""
 MOST_BITS = 1 << 20
 
 
@@ -25,12 +26,16 @@ class Bloom(Generic[W]):
     bitset: W
 
 
+def hashes(shape: Shape) -> int:
+    return shape.extra or HASHES
+
+
 def size(shape: Shape) -> int:
     """The number of bits (bloom_map_alloc): max_entries × hashes / 5 × 7, up to a power of two of 64 or more.
 
     Raises `Unsupported` beyond 2^20 bits.
     """
-    bits = shape.max_entries * HASHES // 5 * 7
+    bits = shape.max_entries * hashes(shape) // 5 * 7
     if bits > MOST_BITS:
         raise Unsupported(f"a bloom filter of {bits} bits, more than {MOST_BITS}")
     return max(64, 1 << (bits - 1).bit_length())
@@ -52,7 +57,7 @@ def push(site: Site[W, B], state: Bloom[W], value: W, flags: W) -> Outcomes[W, B
 
     def added() -> Effect[W]:
         word, bitset = site.read(value, site.shape.value_size), state.bitset
-        for index in range(HASHES):
+        for index in range(hashes(site.shape)):
             bitset = set_.bvor(bitset, set_.shl(set_.const(1), _hash(site, word, index)))
         return Effect((), Bloom(bitset))
 
@@ -63,7 +68,7 @@ def peek(site: Site[W, B], state: Bloom[W], value: W) -> Outcomes[W, B]:
     """bloom_map_peek_elem: 0 if all bits of the value at `value` are set, else -ENOENT."""
     b, set_ = site.bits, site.bits.at(size(site.shape))
     cases, word = Cases(b), site.read(value, site.shape.value_size)
-    for index in range(HASHES):
+    for index in range(hashes(site.shape)):
         bit = set_.bvand(set_.lshr(state.bitset, _hash(site, word, index)), set_.const(1))
         yield cases.error(set_.eq(bit, set_.const(0)), ENOENT)
     yield cases.otherwise(b.const(0))

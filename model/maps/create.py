@@ -58,9 +58,12 @@ def _flags_refused(shape: Shape) -> bool:
 def refusal(shape: Shape) -> int:
     """The errno, positive, with which a map of these parameters is refused; 0 if it is created.
 
-    bpf_get_file_flag (kernel/bpf/syscall.c) comes first: not RDONLY and WRONLY.
+    bpf_get_file_flag (kernel/bpf/syscall.c) comes first: not RDONLY and WRONLY. Few types have a map_extra
+    (map_create_alloc).
     """
     if shape.flags & RDONLY and shape.flags & WRONLY:
+        return EINVAL
+    if shape.extra and shape.type not in ("bloom_filter", "rhash"):
         return EINVAL
     if shape.type in _ARRAYS:
         return _array(shape)
@@ -92,8 +95,10 @@ def _hash(shape: Shape) -> int:
     if shape.type == "rhash":
         if not shape.flags & BPF_F_NO_PREALLOC or shape.flags & BPF_F_ZERO_SEED:
             return EINVAL
-        if shape.key_size > 0xFFFF:
+        if shape.key_size > 0xFFFF or shape.extra > 0xFFFF:
             return E2BIG
+        if shape.extra > shape.max_entries:
+            return EINVAL
     if shape.type == "hash_of_maps" and shape.value_size != 4:
         return EINVAL
     if _flags_refused(shape) or (shape.flags & BPF_F_NO_COMMON_LRU and shape.type not in LRU):
@@ -130,8 +135,8 @@ def _trie(shape: Shape) -> int:
 
 
 def _bloom(shape: Shape) -> int:
-    """bloom_map_alloc_check, bloom_map_alloc (kernel/bpf/bloom_filter.c, 6.1, 6.12 and 7.3)."""
+    """bloom_map_alloc_check, bloom_map_alloc (kernel/bpf/bloom_filter.c, 6.1 to 7.3); map_extra is 15 at most."""
     if shape.value_size > KMALLOC_MAX:
         return E2BIG
     sizes = shape.max_entries and shape.value_size and not shape.key_size
-    return 0 if sizes and not _flags_refused(shape) else EINVAL
+    return 0 if sizes and not shape.extra & ~15 and not _flags_refused(shape) else EINVAL

@@ -31,7 +31,7 @@ def round_up(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A map's parameters; sizes in bytes. `type` as in `model.program.Map`, `release` the name of the kernel's rows.
+    """A map's parameters; sizes in bytes. `type` and `extra` as in `model.program.Map`, `release` names the rows.
 
     No map here has BTF, and so none has a spin lock: with BPF_F_LOCK, operations do what they do without one.
     """
@@ -42,6 +42,7 @@ class Shape:
     max_entries: int
     flags: int
     release: str
+    extra: int = 0
 
     @property
     def percpu(self) -> bool:

@@ -171,6 +171,8 @@ def test_what_the_model_does_not_know(tmp_path: Path, capsys: pytest.CaptureFixt
     ("text", "what"),
     [
         (".map m devmap 4 4 1\nr1 = map[m]\nexit", "maps of type devmap are not modelled"),
+        (".map m nosuch 4 4 1\nr1 = map[m]\nexit", "map m: 7.3 has no maps of type nosuch"),
+        (".map m lru_hash 4 4 1 flags=2\nr1 = map[m]\nexit", "an LRU list per CPU (BPF_F_NO_COMMON_LRU)"),
         (".map m array 4 8 1\ncall 14\nexit", "what helper 14 of 7.3 does is not modelled"),
         ("r1 = 0\ncall 1\nexit", "helper 1 without a kernel that has it"),
         ("r1 = 0\nr2 = 0\nr3 = 0\ncall 12\nexit", "tail calls without a kernel that has program arrays"),

@@ -191,7 +191,7 @@ WRONG = [
     (".map a hash -4 4 1", "key size as a number of 32 bits"),
     (".map a hash 4 4294967296 1", "value size as a number of 32 bits"),
     (".map a hash 4 4 1 flags=q", "flags as a number"),
-    (".map a hash 4 4 1 pinned=1", "flags=N or inner=NAME"),
+    (".map a hash 4 4 1 pinned=1", "flags=N, extra=N or inner=NAME"),
     (".map a hash 4 4 1\n.map a hash 4 4 1", "line 2: a map name of its own"),
     (".map a array_of_maps 4 4 4 inner=b\nexit", "an inner map that a .map line defines, found 'b'"),
     (".map a array_of_maps 4 4 4 inner=a\nexit", "an inner map that holds no maps itself"),

@@ -297,6 +297,31 @@ def test_array_of_maps_of_one_shape_in_btf() -> None:
     assert found.programs[0].refs == {0: MapRef(0), 2: MapRef(15)}
 
 
+EXTRA = {
+    "__uint": btf_type(0, 3, 0, 0, 1, 1, 3) + btf_type(0, 2, 0, 6),
+    "__ulong, 32 bits": btf_type(0, 6, 1, 4, 0, 3) + btf_type(0, 8, 0, 6),
+    "__ulong, 64 bits": btf_type(0, 19, 1, 8, 0, 3, 0) + btf_type(0, 8, 0, 6),
+}
+
+
+@pytest.mark.parametrize("form", EXTRA)
+def test_map_extra_in_btf(form: str) -> None:
+    """6: an array of 3 elements or an enum of value 3; 7: a pointer to it, or it as a typedef."""
+    types = btf_type(1, 1, 0, 4, 32)
+    for value in (30, 3):
+        types += btf_type(0, 3, 0, 0, 1, 1, value) + btf_type(0, 2, 0, (len(types) - 16) // 28 * 2 + 2)
+    types += EXTRA[form] + btf_type(0, 4, 3, 24, 5, 3, 0, 10, 5, 64, len(STRINGS) + 1, 7, 128)
+    types += btf_type(30, 14, 0, 8, 1) + btf_type(36, 15, 1, 0, 9, 0, 24)
+    writer = Writer()
+    section = writer.add(".maps", bytes(24), flags=DATA)
+    writer.add(".BTF", btf(types, STRINGS + b"map_extra\0"))
+    symbol = writer.symbol("outer", section, 0, 24, kind=OBJECT)
+    code = writer.code("tc", LOAD.format(low(0)) + EXIT)
+    writer.symbol("main", code, 0, 24)
+    writer.relocate(code, (0, 1, symbol))
+    assert load(writer.bytes(), "x.o").maps == (Map("outer", "bloom_filter", 0, 0, 3, 0, type_number=30, extra=3),)
+
+
 def test_btf_maps_lie_where_their_symbols_are() -> None:
     types = definition(2) + btf_type(30, 14, 0, 8, 1) + btf_type(36, 15, 1, 0, 9, 0, 24)
     writer = Writer()

@@ -129,7 +129,8 @@ def text(case: Case) -> str:
     map_ = case.map
     rows = VISITS + len(case.ops)
     inner = f" inner={map_.inner.name}" if map_.inner else ""
-    lines = [f".map m {map_.type} {map_.key_size} {map_.value_size} {map_.max_entries} flags={map_.flags}{inner}"]
+    lines = [f".map m {map_.type} {map_.key_size} {map_.value_size} {map_.max_entries} flags={map_.flags}"]
+    lines[0] += f" extra={map_.extra}{inner}"
     lines += [f".map out array 4 {ROW * rows} 1", "r9 = map[out][0]+0", "r7 = r9"]
     for at in (64, 56, 128, 120, 112):
         lines.append(f"*(u64 *)(r10 {-at:+d}) = 0")
@@ -171,7 +172,7 @@ def on_model(made: Program, name: str, *, cpus: int = 2, cpu: int = 0) -> bytes:
 
 def on_kernel(live: Live, made: Program, types: Mapping[str, int], *, xlated: bool = False) -> bytes:
     """The same of the running kernel, by BPF_PROG_TEST_RUN."""
-    fds = [live.create_map(types[str(m.type)], *_sizes(m), flags=m.flags or 0) for m in made.maps]
+    fds = [live.create_map(types[str(m.type)], *_sizes(m), flags=m.flags or 0, extra=m.extra) for m in made.maps]
     functions = {part.start: part.name for part in made.subprograms}
     live.run(live.load(loaded(made, fds), ProgramType.SCHED_CLS, functions=functions), data=bytes(64))
     out = live.lookup(fds[1], bytes(4), made.maps[1].value_size or 0)

@@ -1,6 +1,6 @@
 """Generated sequences of operations on one map: single ones, many of a kind, pointers that outlive their element."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -63,6 +63,8 @@ ROWS = (
     Row("stack", Map("m", "stack", 0, 12, 3, 0), PUSH, longest=20),
     Row("bloom_filter", BLOOM, ("push", "peek", "peek"), flags=(0, 0, 0, 1, 2), longest=30),
     Row("bloom_filter, odd size", ODD_BLOOM, ("push", "peek"), flags=(0,), longest=30),
+    Row("bloom_filter, 1 hash", replace(ODD_BLOOM, extra=1), ("push", "peek"), flags=(0,), longest=30),
+    Row("bloom_filter, 15 hashes", replace(BLOOM, extra=15), ("push", "peek"), flags=(0,), longest=30),
     Row("lpm_trie", Map("m", "lpm_trie", 8, 8, 4, NO_PREALLOC), ("update", "update", "delete", *READ), LPM, longest=20),
 )
 

@@ -43,7 +43,7 @@ MAPS = (
     *(Map("m", "hash", 5, 3, 5, ZERO_SEED), Map("m", "hash", 16, 24, 3, ZERO_SEED | 1)),
     *(Map("m", "percpu_hash", 7, 5, 6, ZERO_SEED), Map("m", "lru_hash", 6, 5, 20, ZERO_SEED)),
     *(Map("m", "lru_percpu_hash", 5, 12, 3, ZERO_SEED), Map("m", "queue", 0, 5, 3, 0), Map("m", "stack", 0, 12, 3, 0)),
-    *(Map("m", "bloom_filter", 0, 7, 100, ZERO_SEED), Map("m", "lpm_trie", 9, 8, 12, 1)),
+    *(Map("m", "bloom_filter", 0, 7, 100, ZERO_SEED, extra=3), Map("m", "lpm_trie", 9, 8, 12, 1)),
 )
 ODD_FLAGS = (3, 4, 5, 6, 8, 9, 16, 1 << 16, 1 << 31, 1 << 32, (1 << 32) | 1, 1 << 63, (1 << 64) - 1)
 FLAG_CHOICES = (*(0,) * 14, 1, 1, 1, 2, 2, 2, *ODD_FLAGS)
@@ -115,7 +115,9 @@ def _operation(name: str, map_: Map) -> list[str]:
 
 def text(map_: Map) -> str:
     names = HAS[str(map_.type)]
-    lines = [f".map m {map_.type} {map_.key_size} {map_.value_size} {map_.max_entries} flags={map_.flags}"]
+    lines = [
+        f".map m {map_.type} {map_.key_size} {map_.value_size} {map_.max_entries} flags={map_.flags} extra={map_.extra}"
+    ]
     lines += [f".map ctl array 4 {SIZE} 1", "r9 = map[ctl][0]+0", f"r8 = *(u64 *)(r9 +{OP})"]
     lines += [f"if r8 == {CODES.index(name)} goto {name}" for name in names]
     lines += ["r0 = 0", "exit"]
@@ -198,7 +200,10 @@ def test_a_thousand_operations(map_: Map, one_cpu: int) -> None:
     with Live() as live:
         fds = [
             live.create_map(
-                types[str(m.type)].number, m.key_size or 0, m.value_size or 0, m.max_entries or 0, flags=m.flags or 0
+                types[str(m.type)].number,
+                *(m.key_size or 0, m.value_size or 0, m.max_entries or 0),
+                flags=m.flags or 0,
+                extra=m.extra,
             )
             for m in made.maps
         ]

@@ -263,6 +263,15 @@ def test_creation(shape: tuple[str, int, int, int, int], errno: int) -> None:
     assert refusal(Shape(*shape, "7.3")) == errno
 
 
+@pytest.mark.parametrize(
+    ("kind", "extra", "errno"),
+    [("bloom_filter", 15, 0), ("bloom_filter", 16, 22), ("hash", 1, 22), ("rhash", 1, 0), ("rhash", 2, 22)],
+)
+def test_creation_with_map_extra(kind: str, extra: int, errno: int) -> None:
+    key_size = 0 if kind == "bloom_filter" else 4
+    assert refusal(Shape(kind, key_size, 4, 1, int(kind == "rhash"), "7.3", extra)) == errno
+
+
 def test_maps_that_are_not_modelled() -> None:
     for map_ in (Map("d", "devmap", 4, 4, 1, 0), Map("u", None), Map("l", "lru_hash", 4, 4, 8, 2)):
         with pytest.raises(Unsupported):
