@@ -80,7 +80,7 @@ def decode_c(function: str, value: object, file: str, path: str, depth: int) -> 
         ),
         steps=None if steps is None else _list(steps, "S", file, f"{path}.steps", depth),
         file=_text(value["file"], file, f"{path}.file"),
-        line=_integer(value["line"], 1, (1 << 31) - 1, file, f"{path}.line"),
+        line=_integer(value["line"], 0, (1 << 31) - 1, file, f"{path}.line"),
     )
 
 
@@ -111,7 +111,7 @@ def _decode_field(value: object, kind: str, file: str, path: str, depth: int) ->
         case "i":
             return _integer(value, -(1 << 63), (1 << 64) - 1, file, path)
         case "l":
-            return _integer(value, 1, (1 << 31) - 1, file, path)
+            return _integer(value, 0, (1 << 31) - 1, file, path)
         case "f" if isinstance(value, bool):
             return value
         case "?" if value is None:

@@ -257,7 +257,7 @@ GOOD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        ({"line": 0}, "$.line"),
+        ({"line": -1}, "$.line"),
         ({"line": True}, "$.line"),
         ({"line": 1 << 31}, "$.line"),
         ({"file": ""}, "$.file"),
