@@ -37,15 +37,20 @@ def load_release(name: str) -> Release:
 
 def load_release_file(path: Path) -> Release:
     """A release from a JSON file of the user's. InputError where it cannot be read or is no release."""
+    return read_release(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """A file of the user's, at most `LIMIT` bytes of UTF-8. InputError otherwise."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(LIMIT + 1)
     except OSError as error:
         raise InputError(str(path), "", f"cannot be read: {error.strerror}") from None
     if len(raw) > LIMIT:
-        raise InputError(str(path), f"byte {LIMIT}", "expected a release file of at most 16 MiB")
+        raise InputError(str(path), f"byte {LIMIT}", "expected a file of at most 16 MiB")
     try:
-        return read_release(raw.decode("utf-8"), str(path))
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(str(path), f"byte {error.start}", "expected UTF-8") from None
 
@@ -54,13 +59,18 @@ def read_release(text: str, file: str) -> Release:
     """The release that `text` holds; InputError with a JSON path (`$.ops.htab_map_ops.line`) otherwise."""
     if len(text) > LIMIT:
         raise InputError(file, "", "expected a release file of at most 16 MiB")
+    return read_fields(read_json(text, file), file)
+
+
+def read_json(text: str, file: str) -> object:
+    """The JSON value in `text`; InputError where there is none, or an object has a member twice."""
     try:
-        tree = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        tree: object = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise InputError(file, f"line {error.lineno} column {error.colno}", f"expected JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(file, "", f"expected JSON: {str(error)[:120]}") from None
-    return read_fields(tree, file)
+    return tree
 
 
 def dump_release(release: Release) -> str:

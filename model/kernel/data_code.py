@@ -114,4 +114,4 @@ def _list(value: object, file: str, path: str, depth: int) -> list[object]:
 
 
 def _natural(line: int) -> bool:
-    return not isinstance(line, bool) and 0 < line < 1 << 31
+    return not isinstance(line, bool) and 0 <= line < 1 << 31

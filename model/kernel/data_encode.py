@@ -86,6 +86,10 @@ def encode_release(release: Release) -> dict[str, object]:
             key: {"arguments": list(row.arguments), **place(row)} for key, row in sorted(release.checked.items())
         },
     }
+    if release.provenance:
+        tables["provenance"] = {
+            key: {source: list(rows) for source, rows in sources.items()} for key, sources in release.provenance.items()
+        }
     head: dict[str, object] = {"schema": SCHEMA, "name": release.name, "version": release.version}
     head |= {"origin": release.origin, "insn_buf": release.insn_buf, "poison_for_each": release.poison_for_each}
     head |= {

@@ -135,7 +135,7 @@ def _helper(name: str, node: Node, types: Types) -> Helper:
         arguments=tuple(item.integer(0, len(params) - 1) for item in row["arguments"].items()),
         result_cast=None if row["result_cast"].value is None else _type(row["result_cast"], types),
         file=row["file"].word(),
-        line=row["line"].integer(1),
+        line=row["line"].integer(),
     )
 
 
@@ -155,7 +155,7 @@ def _rewrite(node: Node, types: Types) -> DirectCall:
         prototype,
         row["function"].word(),
         row["file"].word(),
-        row["line"].integer(1),
+        row["line"].integer(),
     )
 
 
@@ -178,6 +178,10 @@ def _return(node: Node) -> Returned:
         node.fail("low and high, in this order, or neither")
     place = row["function"].word(), row["file"].word(), row["line"].integer(1)
     return Returned(row["text"].text(), low, high, *place)
+
+
+def _sources(node: Node) -> dict[str, tuple[str, ...]]:
+    return {source: tuple(item.word() for item in keys.items()) for source, keys in node.members().items()}
 
 
 def _checked(node: Node) -> Checked:
@@ -218,7 +222,7 @@ def read_fields(tree: object, file: str) -> Release:
     if schema is None or schema.value != SCHEMA or isinstance(schema.value, bool):
         what = f"expected {SCHEMA}, the schema of release files that this version reads; extract writes it anew"
         raise InputError(file, "$.schema", what)
-    fields = root.record(*MEMBERS, optional=("bodies", "returns", "checked"))
+    fields = root.record(*MEMBERS, optional=("bodies", "returns", "checked", "provenance"))
     types = _types(fields["types"])
 
     def rows(name: str, make: Callable[[str, Node], T]) -> dict[str, T]:
@@ -248,6 +252,7 @@ def read_fields(tree: object, file: str) -> Release:
         holes=rows("holes", lambda _, node: node.text() or node.fail("a reason")),
         returns=rows("returns", lambda _, node: _returned(node)),
         checked=rows("checked", lambda _, node: _checked(node)),
+        provenance=rows("provenance", lambda _, node: _sources(node)),
     )
     _check(release, fields)
     return release

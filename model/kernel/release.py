@@ -64,7 +64,7 @@ class Helper:
     value is converted from (the `u64` that every helper returns is implied). `slot` is the member of
     `struct bpf_map_ops` that the body calls, `arguments` the indexes of the helper's parameters that
     it hands over, in the operation's order; `result_cast` an explicit cast of the call's value in the
-    return statement (`(unsigned long)`), or None.
+    return statement (`(unsigned long)`), or None. `line` is 0 where it is not known (a release that is from no tree).
     """
 
     name: str
@@ -94,7 +94,7 @@ class Acceptance:
 class DirectCall:
     """A rewrite row: `helper`'s call becomes a call of `ops->slot`.
 
-    `prototype` is what the pass's BUILD_BUG_ON demands of the slot.
+    `prototype` is what the pass's BUILD_BUG_ON demands of the slot. `line` is 0 where it is not known.
     """
 
     helper: str
@@ -191,6 +191,7 @@ class Opaque:
 Statement = Emit | If | Decline | Opaque
 
 
+PERCPU_INSN = "bpf_jit_supports_percpu_insn"
 HOLES = ("accepted", "condition", "helper", "ops", "percpu_insn", "rewrite", "slot", "type")
 """What a key of `Release.holes` begins with."""
 
@@ -229,6 +230,8 @@ class Release:
     A claim is made only where no hole touches it (`hole`, `type_hole`). `bodies` has, by function name, the
     `map_lookup_elem` of every type with a `map_gen_lookup`, and the functions that these call. `returns` has, by
     function key, what the operations of accepted pairs return, where that is a number; `checked` is by helper name.
+    `provenance` is empty for a release that was extracted from a tree as a whole; else it says where each part came
+    from: section ("helpers", "gen_lookup") -> source -> keys of the rows that are from there, () for all of them.
     """
 
     name: str
@@ -254,6 +257,7 @@ class Release:
     holes: Mapping[str, str] = field(default_factory=dict)
     returns: Mapping[str, tuple[Returned, ...]] = field(default_factory=dict)
     checked: Mapping[str, Checked] = field(default_factory=dict)
+    provenance: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def operation(self, map_type: str, slot: str) -> Function | None:
         """The function in `slot` of the operations of `map_type`; None where the slot is NULL or there is no table.
@@ -295,7 +299,14 @@ class Release:
 
     def lookup_hole(self, map_type: str, arch: str) -> str:
         """Why nothing can be claimed of inlined lookups of `map_type` on `arch`, "" where all was read."""
-        return self.hole("map_lookup_elem", map_type) or self._first([f"percpu_insn:{arch}"])
+        hole = self.hole("map_lookup_elem", map_type)
+        jit = self._first([f"percpu_insn:{arch}"])
+        if hole or not jit:
+            return hole
+        row = self.map_types.get(map_type)
+        slots = {} if row is None or row.ops is None else self.ops[row.ops].slots
+        lookup = self.gen_lookup.get(slots.get("map_gen_lookup", ""))
+        return jit if lookup is not None and PERCPU_INSN in repr(lookup.body) else ""
 
     def lost(self, kind: str) -> tuple[str, ...]:
         """Names that only holes of `kind` ("helper", "rewrite", "type") know, "*" apart."""

@@ -256,9 +256,9 @@ def test_dumps_that_need_what_was_not_read(tmp_path: Path, solver: Solver, case:
 
 
 def test_a_capability_of_a_jit_that_is_not_read(tmp_path: Path, solver: Solver) -> None:
-    """Whether lookups are inlined hangs on it: those of that architecture are not decided."""
-    file = "arch/riscv/net/jit.c"
-    release = extract(write_tree(tmp_path, (file, "return true;", "return probe();")))
+    """Whether lookups are inlined hangs on it where the sequence asks: those of that architecture are not decided."""
+    asks = (BOX, "jit_can()", "bpf_jit_supports_percpu_insn()")
+    release = extract(write_tree(tmp_path, ("arch/riscv/net/jit.c", "return true;", "return probe();"), asks))
     assert set(release.holes) == {"percpu_insn:riscv64"}
     assert said(program(release, "box", "map_lookup_elem", solver, "riscv64"))[0] == 3
     groups = list(check_claims("inline", release, ABIS["riscv64"], solver))
@@ -266,6 +266,9 @@ def test_a_capability_of_a_jit_that_is_not_read(tmp_path: Path, solver: Solver) 
         ("inline/9.4/box/map_lookup_elem", "unsupported")
     ]
     assert "probe" in why(groups[0].verdict)
+    assert release.lookup_hole("box", "x86_64") == ""
+    other = extract(write_tree(tmp_path / "other", ("arch/riscv/net/jit.c", "return true;", "return probe();")))
+    assert other.lookup_hole("box", "riscv64") == ""  # its sequence asks something else
 
 
 def test_inline_and_callback_claims_of_operations_that_were_not_read(tmp_path: Path, solver: Solver) -> None:
