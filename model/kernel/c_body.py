@@ -44,7 +44,15 @@ class Array:
     of: "Type"
 
 
-Type = Integer | Char | Struct | Void | Pointer | Array
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A function that is reached through a pointer."""
+
+    result: "Type"
+    params: "tuple[Type, ...]"
+
+
+Type = Integer | Char | Struct | Void | Pointer | Array | Routine
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A parameter or local variable; never has its address taken."""
+    """A parameter or local variable. Its address is taken only where it is handed to a callback (`Invoke`)."""
 
     name: str
 
@@ -144,7 +152,16 @@ class Call:
     arguments: "tuple[Expr, ...]"
 
 
-Expr = Number | Null | Local | Deref | Index | Member | Address | Unary | Binary | Conditional | Cast | Container | Call
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """A call through a pointer to a function (`Routine`)."""
+
+    pointer: "Expr"
+    arguments: "tuple[Expr, ...]"
+
+
+Object = Local | Deref | Index | Member
+Expr = Object | Number | Null | Address | Unary | Binary | Conditional | Cast | Container | Call | Invoke
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +202,9 @@ class Do:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """WARN_ON_ONCE of a lock state, by its text: no effect inside of the RCU read section that programs run in."""
+    """A statement without effect for one program on one CPU, by its text: WARN_ON_ONCE of a lock state, an RCU read
+    section's begin or end, a statement about migration.
+    """
 
     text: str
 
@@ -198,7 +217,58 @@ class Unreadable:
     line: int
 
 
-Step = Declare | Assign | Branch | Leave | Do | Check | Unreadable
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for` and `while`: `first`; then, each turn, `before`, the test, the body, `following`.
+
+    `before` has what an assignment in the test does; a test that is not there (None) always holds.
+    """
+
+    first: "tuple[Step, ...]"
+    before: "tuple[Step, ...]"
+    condition: Expr | None
+    following: "tuple[Step, ...]"
+    body: "tuple[Step, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A macro's walk along a list of nodes that ends at a mark with its lowest bit set (include/linux/list_nulls.h).
+
+    `position` (a pointer to a node) begins at `head->first`; each turn `entry` is the `struct tag` whose `member` the
+    node is, and the next node is read, `early` before the body or else behind it.
+    """
+
+    early: bool
+    entry: str
+    position: str
+    head: Expr
+    struct: str
+    member: str
+    body: "tuple[Step, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Goto:
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    name: str
+
+
+Step = Declare | Assign | Branch | Leave | Do | Check | Unreadable | Loop | Each | Break | Continue | Goto | Label
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +290,16 @@ class Body:
 
 
 def steps_of(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """All statements, those inside of branches too, in source order."""
+    """All statements, those inside of branches and loops too, in source order."""
     for step in steps:
         yield step
-        if isinstance(step, Branch):
-            yield from steps_of(step.then)
-            yield from steps_of(step.otherwise)
+        match step:
+            case Branch(_, then, otherwise):
+                yield from steps_of(then + otherwise)
+            case Loop(first, before, _, following, body):
+                yield from steps_of(first + before + body + following)
+            case Each():
+                yield from steps_of(step.body)
 
 
 def nodes_of(node: object) -> Iterator[object]:

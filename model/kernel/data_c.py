@@ -10,8 +10,10 @@ from model.errors import InputError
 from model.kernel import c_body as c
 
 # Kinds: "s" text, "i" integer, "l" line, "f" flag, "t" type, "e" expression, "?" expression or null, "E" expressions,
-# "S" statements.
-TYPES: Mapping[type, str] = {c.Integer: "iff", c.Char: "", c.Struct: "s", c.Void: "", c.Pointer: "t", c.Array: "t"}
+# "S" statements, "T" types.
+TYPES: Mapping[type, str] = {c.Integer: "iff", c.Char: "", c.Struct: "s", c.Void: "", c.Pointer: "t", c.Array: "t"} | {
+    c.Routine: "tT"
+}
 EXPRS: Mapping[type, str] = {
     c.Number: "it",
     c.Null: "",
@@ -26,6 +28,7 @@ EXPRS: Mapping[type, str] = {
     c.Cast: "te",
     c.Container: "ess",
     c.Call: "sE",
+    c.Invoke: "eE",
 }
 STEPS: Mapping[type, str] = {
     c.Declare: "st?",
@@ -35,8 +38,14 @@ STEPS: Mapping[type, str] = {
     c.Do: "e",
     c.Check: "s",
     c.Unreadable: "sl",
+    c.Loop: "SS?SS",
+    c.Each: "fssessS",
+    c.Break: "",
+    c.Continue: "",
+    c.Goto: "s",
+    c.Label: "s",
 }
-ROOMS: Mapping[str, Mapping[type, str]] = {"t": TYPES, "e": EXPRS, "?": EXPRS, "E": EXPRS, "S": STEPS}
+ROOMS: Mapping[str, Mapping[type, str]] = {"t": TYPES, "e": EXPRS, "?": EXPRS, "E": EXPRS, "S": STEPS, "T": TYPES}
 TEXT = 4096  # characters of one name or of one unreadable statement
 WIDTHS = (8, 16, 32, 64)
 
@@ -58,7 +67,7 @@ def _encode(node: Any, room: Mapping[type, str]) -> list[object]:
 
 
 def _encode_field(value: Any, kind: str) -> object:
-    if kind in "ES":
+    if kind in "EST":
         return [_encode(item, ROOMS[kind]) for item in value]
     return _encode(value, ROOMS[kind]) if kind in ROOMS and value is not None else value
 
@@ -116,7 +125,7 @@ def _decode_field(value: object, kind: str, file: str, path: str, depth: int) ->
             return value
         case "?" if value is None:
             return None
-        case "E" | "S":
+        case "E" | "S" | "T":
             return _list(value, kind, file, path, depth)
         case "t" | "e" | "?":
             return _decode(value, kind, file, path, depth)

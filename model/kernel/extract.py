@@ -81,7 +81,7 @@ def _extract(tree: Tree) -> Release:
     rewrites, insn_buf = read_rewrites(tree, look, notes)
     rewrites = _known(rewrites, helpers, ids, slots, notes)
     gen_lookup, layout = _sequences(tree, tables, functions, look, notes)
-    bodies, offsets = read_bodies(tree, tables, functions, gen_lookup, look, notes)
+    bodies, offsets = read_bodies(tree, tables, functions, gen_lookup, look, notes, numbers)
     accepted = read_acceptance(tree, types, numbers, tables, helpers, protos, notes)
     callbacks = frozenset(_callbacks(tree, tables, functions, notes))
     percpu_insn = frozenset(_percpu_insn(tree, notes))

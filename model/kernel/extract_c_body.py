@@ -1,11 +1,12 @@
-"""Function bodies from a kernel source tree: the operations that an inlined lookup claims to equal.
+"""Function bodies from a kernel source tree: operations that claims compare with what they are to do.
 
-What a body calls is read too, down to the functions that the inlined sequence itself calls: those stay unknown.
+What a body calls is read too, down to the functions that an inlined sequence itself calls, and to those whose
+definition is in another file: these stay unknown.
 A definition that two branches of the preprocessor have is taken from the first (the feature built in).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from model.kernel.c_body import (
     Assign,
@@ -16,6 +17,7 @@ from model.kernel.c_body import (
     Container,
     Declare,
     Do,
+    Each,
     Leave,
     Member,
     Param,
@@ -29,6 +31,7 @@ from model.kernel.c_tree import Code, Notes, Source, Tree, Unread, closing, pars
 from model.kernel.c_types import Lookup
 from model.kernel.extract_c_body_expr import MACROS, Scope, read_expr, read_place
 from model.kernel.extract_c_body_types import declared, read_c_type
+from model.kernel.extract_walk import EFFECTLESS, MACRO, read_effect, read_walk
 from model.kernel.release import Emit, Function, GenLookup, If, Name, OpsTable, Statement
 
 ANNOTATION = re.compile(
@@ -42,7 +45,10 @@ BRACE = re.compile(rb"\s*(?:__\w+(?:\s*\([^()]{0,80}\))?\s*)*\{")
 LOCKS = r"!?\s*(?:rcu_read_lock_held|rcu_read_lock_trace_held|rcu_read_lock_bh_held|bpf_rcu_lock_held)\(\)"
 LOCK_CHECK = re.compile(rf"\(\s*{LOCKS}(?:\s*(?:&&|\|\|)\s*{LOCKS})*\s*\)")
 CALLS = ("BPF_EMIT_CALL",)
-FUNCTIONS = 512  # bodies of one release; the newest has 19
+FUNCTIONS = 512  # bodies of one release; the newest has 26
+WALK = "map_for_each_callback"
+ERRNO = "include/uapi/asm-generic/errno-base.h"
+DEFINE = re.compile(rb"(?m)^[ \t]*#[ \t]*define[ \t]+(E[A-Z0-9]+)[ \t]+(\d{1,4})[ \t]*$")
 
 
 def read_bodies(
@@ -52,17 +58,16 @@ def read_bodies(
     lookups: Mapping[str, GenLookup],
     look: Lookup,
     notes: Notes,
+    numbers: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, Body], dict[str, int]]:
-    """The `map_lookup_elem` of every table with a `map_gen_lookup`, and what they call, by symbol.
+    """The `map_lookup_elem` of every table with a `map_gen_lookup`, each `map_for_each_callback`, and what they call.
 
-    Also the offsets in them that are known without a build ("struct bpf_array.map" -> 0).
+    By symbol. `numbers` are enumerators by name. Also the offsets in them that are known without a build
+    ("struct bpf_array.map" -> 0).
     """
     unknown = {name for lookup in lookups.values() for name in _called(lookup.body)}
-    wanted: list[tuple[str, str]] = []
-    for table in tables.values():
-        function = functions.get(table.slots.get("map_lookup_elem", ""))
-        if "map_gen_lookup" in table.slots and function is not None:
-            wanted.append((function.name, function.file))
+    wanted = list(_operations(tables, functions))
+    constants = {**(numbers or {}), **_errnos(tree)}
     found: dict[str, Body] = {}
     while wanted:
         name, file = wanted.pop()
@@ -72,7 +77,7 @@ def read_bodies(
             notes.add(file, 1, f"more than {FUNCTIONS} functions are called by lookups")
             break
         try:
-            body = _body(tree, name, file, name in unknown, look)
+            body = _body(tree, name, file, name in unknown, look, constants)
         except Unread as error:
             notes.add(file, 1, f"{name}: {error}")
             continue
@@ -85,13 +90,29 @@ def read_bodies(
     return dict(sorted(found.items())), _offsets(tree, found.values(), look)
 
 
+def _operations(tables: Mapping[str, OpsTable], functions: Mapping[str, Function]) -> Iterator[tuple[str, str]]:
+    """Name and file of each function whose body is wanted for its own sake."""
+    for table in tables.values():
+        for slot, needed in (("map_lookup_elem", "map_gen_lookup"), (WALK, WALK)):
+            function = functions.get(table.slots.get(slot, ""))
+            if needed in table.slots and function is not None:
+                yield function.name, function.file
+
+
+def _errnos(tree: Tree) -> dict[str, int]:
+    """The error numbers that all architectures share."""
+    source = tree.get(ERRNO)
+    found = DEFINE.findall(source.data) if source else []
+    return {name.decode(): int(value) for name, value in found}
+
+
 def _offsets(tree: Tree, bodies: Iterable[Body], look: Lookup) -> dict[str, int]:
     """Offsets of members that need no build; a first member's is 0 in any (C11 6.7.2.1)."""
     layout: dict[str, int] = {}
     for body in bodies:
         structs = Structs(tree, look, (body.file,))
         for node in nodes_of(body.steps):
-            if isinstance(node, Member | Container):
+            if isinstance(node, Member | Container | Each):
                 key = f"struct {node.struct}.{node.member}"
                 try:
                     first = next(structs.definition(node.struct)[0].find("field_declaration"))
@@ -114,8 +135,9 @@ def _called(body: Iterable[Statement]) -> set[str]:
     return names
 
 
-def _body(tree: Tree, name: str, file: str, unknown: bool, look: Lookup) -> Body:
+def _body(tree: Tree, name: str, file: str, unknown: bool, look: Lookup, constants: Mapping[str, int]) -> Body:
     source, code = _find(tree, name, file)
+    unknown = unknown or code.type == "declaration"
     structs = Structs(tree, look, (source.file,))
     declarator = code.need("declarator")
     stars = 0
@@ -129,7 +151,8 @@ def _body(tree: Tree, name: str, file: str, unknown: bool, look: Lookup) -> Body
             params.append(Param(inner, kind))
     steps = None
     if not unknown:
-        scope = Scope(look, structs, {param.name: param.type for param in params})
+        names = {param.name: param.type for param in params}
+        scope = Scope(look, structs, names, constants, lambda macro: _macro(tree, source, macro))
         steps = tuple(_block(code.need("body").children, scope))
     return Body(name, result, tuple(params), steps, source.file, code.line)
 
@@ -144,7 +167,26 @@ def _find(tree: Tree, name: str, file: str) -> tuple[Source, Code]:
             code = _definition(source, name)
             if code is not None:
                 return source, code
+    for place in files:
+        source = tree.get(place)
+        match = _declaration_of(name).search(source.outline) if source is not None else None
+        if source is not None and match is not None:
+            raw = ANNOTATION.sub(lambda m: re.sub(rb"[^\n]", b" ", m[0]), match[0])
+            return source, next(parse(raw, place, source.line(match.start())).find("declaration"))
     raise Unread(f"no definition was found in {file} or its headers")
+
+
+def _declaration_of(name: str) -> re.Pattern[bytes]:
+    return re.compile(rb"(?m)^[A-Za-z_][\w \t*]{0,100}?\b" + re.escape(name).encode() + rb"\s*\([^(){};]{1,400}\);")
+
+
+def _macro(tree: Tree, source: Source, name: str) -> tuple[list[str], str] | None:
+    """The function-like macro `name` of the file or of a header that it includes itself."""
+    for place in (source.file, *_headers(source)):
+        near = tree.get(place)
+        if near is not None and name.encode() in near.data and name in near.macros:
+            return near.macros[name]
+    return None
 
 
 def _headers(source: Source) -> list[str]:
@@ -161,7 +203,8 @@ def _definition(source: Source, name: str) -> Code | None:
             brace = BRACE.match(source.data, closing(source.data, match.end() - 1))
             if brace is None:
                 continue
-            raw = source.data[match.start() : closing(source.data, brace.end() - 1)]
+            end = closing(source.data, brace.end() - 1)
+            raw = source.data[match.start() : brace.end()] + MACRO.sub(rb"while (\1)", source.data[brace.end() : end])
         except Unread:
             continue
         line = source.line(match.start())
@@ -208,7 +251,7 @@ def _step(code: Code, scope: Scope) -> list[Step]:
             return [Leave(read_expr(code.children[0], scope) if code.children else None)]
         case "expression_statement" if code.children:
             return _expression(code.children[0], scope)
-    raise Unread(f"a statement that is not understood: {code.text}")
+    return read_walk(code, scope, _block)
 
 
 def _declaration(code: Code, scope: Scope) -> list[Step]:
@@ -228,13 +271,12 @@ def _declaration(code: Code, scope: Scope) -> list[Step]:
 
 
 def _expression(code: Code, scope: Scope) -> list[Step]:
-    if code.type == "assignment_expression" and code.need("operator").text == "=":
-        return [Assign(read_place(code.need("left"), scope), read_expr(code.need("right"), scope))]
     if code.type == "call_expression":
         function, arguments = code.need("function").text, code.need("arguments")
         if function == "WARN_ON_ONCE" and LOCK_CHECK.fullmatch(arguments.text):
             return [Check(arguments.text[1:-1])]
         if function == "WRITE_ONCE" and len(arguments.children) == 2:  # include/asm-generic/rwonce.h: one store
             return [Assign(read_place(arguments.children[0], scope), read_expr(arguments.children[1], scope))]
-        return [Do(read_expr(code, scope))]
-    raise Unread(f"a statement that is not understood: {code.text}")
+        if function not in EFFECTLESS:
+            return [Do(read_expr(code, scope))]
+    return read_effect(code, scope)

@@ -1,7 +1,8 @@
 """C expressions as `model.kernel.c_body` has them."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from model.kernel.c_body import (
     Address,
@@ -15,18 +16,20 @@ from model.kernel.c_body import (
     Expr,
     Index,
     Integer,
+    Invoke,
     Local,
     Member,
     Null,
     Number,
     Pointer,
+    Routine,
     Struct,
     Type,
     Unary,
 )
 from model.kernel.c_layout import Structs
 from model.kernel.c_tree import Code, Unread
-from model.kernel.c_types import Lookup
+from model.kernel.c_types import KEYWORDS, Lookup
 from model.kernel.extract_c_body_types import member_type, read_c_type
 
 CONTAINER = re.compile(r"container_of\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*\)")  # `struct` is blanked already
@@ -34,7 +37,7 @@ NUMBER = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[1-9]\d{0,18}|0)([uU]?)([lL]{0,2})
 BINARY = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "==", "!=", "<", "<=", ">", ">=", "&&", "||")
 UNARY = ("!", "-", "~")
 # Macros without a body here: their meaning is in model.semantics.c, under these names.
-MACROS = ("round_up", "roundup", "this_cpu_ptr")
+MACROS = ("round_up", "roundup", "this_cpu_ptr", "IS_ERR")
 # Macros whose value is that of their first argument: reads (one load each), and a hint for the compiler.
 READS = ("READ_ONCE", "rcu_dereference", "rcu_dereference_check", "rcu_dereference_raw")
 HINTS = ("likely", "unlikely")
@@ -42,11 +45,13 @@ HINTS = ("likely", "unlikely")
 
 @dataclass(slots=True)
 class Scope:
-    """Types of the names inside of one function."""
+    """Types of the names inside of one function; numbers by name (enumerators, errnos); macros of the file by name."""
 
     look: Lookup
     structs: Structs
     locals: dict[str, Type]
+    constants: Mapping[str, int] = field(default_factory=dict)
+    macro: "Callable[[str], tuple[list[str], str] | None]" = lambda name: None
 
 
 def read_expr(code: Code, scope: Scope) -> Expr:
@@ -62,6 +67,12 @@ def read_expr(code: Code, scope: Scope) -> Expr:
             return Number(int(code.type == "true"), Integer(32, True))  # include/linux/stddef.h: enumerators
         case "unary_expression" if code.need("operator").text in UNARY:
             return Unary(code.need("operator").text, read_expr(code.need("argument"), scope))
+        case "binary_expression" if code.need("operator").text == "&" and _is_cast(code.need("left"), scope):
+            # `(u64)(long)&x`, which without typedefs looks like a binary operator
+            cast = code.need("left")
+            outer, inner = cast.need("function").children[0].text, cast.need("arguments").children[0].text
+            address = Address(read_place(code.need("right"), scope))
+            return Cast(read_c_type(outer, scope.look), Cast(read_c_type(inner, scope.look), address))
         case "binary_expression" if code.need("operator").text in BINARY:
             left, right = read_expr(code.need("left"), scope), read_expr(code.need("right"), scope)
             return Binary(code.need("operator").text, left, right)
@@ -85,6 +96,8 @@ def read_place(code: Code, scope: Scope) -> Expr:
             return read_place(code.children[0], scope)
         case "identifier" if code.text == "NULL":
             return Null()
+        case "identifier" if code.text in scope.constants and code.text not in scope.locals:
+            return Number(scope.constants[code.text], Integer(32, True))  # C11 6.4.4.3
         case "identifier" if code.text in scope.locals:
             return Local(code.text)
         case "pointer_expression" if code.need("operator").text == "*":
@@ -124,6 +137,11 @@ def _call(code: Code, scope: Scope) -> Expr:
         name = function.children[0]
         if name.type == "identifier" and name.text not in scope.locals:
             return Cast(read_c_type(name.text, scope.look), read_expr(items[0], scope))
+    if function.type == "identifier" and function.text in scope.locals:
+        kind = scope.locals[function.text]
+        if not isinstance(kind, Pointer) or not isinstance(kind.to, Routine):
+            raise Unread(f"a call of what is no function: {code.text}")
+        return Invoke(Local(function.text), tuple(read_expr(item, scope) for item in items))
     if function.type != "identifier":
         raise Unread(f"a call through a pointer: {code.text}")
     if function.text in READS and items:
@@ -131,6 +149,15 @@ def _call(code: Code, scope: Scope) -> Expr:
     if function.text in HINTS and len(items) == 1:  # include/linux/compiler.h: !!(x)
         return Unary("!", Unary("!", read_expr(items[0], scope)))
     return Call(function.text, tuple(read_expr(item, scope) for item in items))
+
+
+def _is_cast(code: Code, scope: Scope) -> bool:
+    """`(NAME)(TYPE)` where NAME is a type by name and TYPE one of C's words."""
+    if code.type != "call_expression" or code.need("function").type != "parenthesized_expression":
+        return False
+    name, items = code.need("function").children, code.need("arguments").children
+    plain = len(name) == 1 and name[0].type == "identifier" and name[0].text not in scope.locals
+    return plain and len(items) == 1 and set(items[0].text.split()) <= KEYWORDS
 
 
 def _member(code: Code, scope: Scope) -> Expr:

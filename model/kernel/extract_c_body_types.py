@@ -2,22 +2,24 @@
 
 import re
 
-from model.kernel.c_body import Array, Char, Integer, Pointer, Struct, Type, Void
+from model.kernel.c_body import Array, Char, Integer, Pointer, Routine, Struct, Type, Void
 from model.kernel.c_layout import Structs
 from model.kernel.c_tree import Code, Unread
-from model.kernel.c_types import Lookup, read_type
+from model.kernel.c_types import Lookup, read_prototype, read_type
 
 QUALIFIER = re.compile(
     r"\b(?:const|volatile|static|inline|__always_inline|register|__percpu|__rcu|__user|__force)\b"
     r"|\b__aligned\(\d+\)|\b__counted_by\(\w+\)"
 )
 LEVELS = 4  # pointers to pointers
+# Enumerations without negative enumerators: gcc makes them unsigned int (gcc manual, 4.9).
+ENUMS = ("enum bpf_map_type",)
 
 
 def read_c_type(text: str, look: Lookup) -> Type:
     """The type of a type name ("struct bpf_map **", "u32", "const bool"). Raises Unread."""
     plain = " ".join(QUALIFIER.sub(" ", text).split())
-    match = re.fullmatch(r"((?:struct )?\w+(?: \w+){0,3})((?: ?\*){0,4})", plain)
+    match = re.fullmatch(r"((?:struct |enum )?\w+(?: \w+){0,3})((?: ?\*){0,4})", plain)
     if match is None:
         raise Unread(f"a type that is not understood: {text}")
     kind = _scalar(match[1], look)
@@ -31,12 +33,27 @@ def _scalar(name: str, look: Lookup) -> Type:
         return Struct(name.removeprefix("struct "))
     if name == "char":
         return Char()
+    if name in ENUMS:
+        return Integer(32, False)
     row = read_type(name, look)
     if row.pointer:
-        raise Unread(f"a type that is not understood: {name}")
+        return _routine(name, look)
     if row.bits == 0:
         return Void()
     return Integer(row.bits, row.signed, name in ("bool", "_Bool"))
+
+
+def _routine(name: str, look: Lookup) -> Type:
+    """A typedef's pointer to a function of integers, such as bpf_callback_t."""
+    text = look(name)
+    if text is None or "(" not in text:
+        raise Unread(f"a type that is not understood: {name}")
+    prototype = read_prototype(text, look)[1]
+    rows = prototype.result, *prototype.params
+    if any(row.pointer or row.bits == 0 for row in rows):
+        raise Unread(f"a type that is not understood: {name}")
+    result, *params = (Integer(row.bits, row.signed) for row in rows)
+    return Pointer(Routine(result, tuple(params)))
 
 
 def declared(kind: Code, declarator: Code, look: Lookup) -> tuple[Type, str]:

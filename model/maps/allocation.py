@@ -17,6 +17,8 @@ WORD = 32  # bits of every parameter but bypass_spec_v1, which is a bool
 BPF_F_INNER_MAP = 1 << 12  # include/uapi/linux/bpf.h
 U32_MAX = (1 << 32) - 1
 MIN_PAGE = 4096  # bytes; no 64-bit architecture has smaller pages
+BUCKET = 16
+"""Bytes: sizeof(struct bucket) (kernel/bpf/hashtab.c), at least: a pointer and a lock, aligned as the pointer."""
 ARRAYS = frozenset({"array", "percpu_array", "array_of_maps"})
 HASHES = frozenset({"hash", "lru_hash", "percpu_hash", "lru_percpu_hash", "hash_of_maps", "rhash"})
 
@@ -169,6 +171,13 @@ def _hash_entries(world: World[W, B], m: Parameters[W]) -> B:
     return b.ule(m.max_entries, b.const(1 << 31))
 
 
+def _buckets(world: World[W, B], m: Parameters[W]) -> B:
+    """n_buckets = roundup_pow_of_two(max_entries) <= U32_MAX / sizeof(struct bucket): max_entries is 2^27 at most."""
+    b = world.bits(WORD)
+    most = U32_MAX // BUCKET
+    return b.ule(m.max_entries, b.const(1 << (most.bit_length() - 1)))
+
+
 def _key_on_stack(world: World[W, B], m: Parameters[W]) -> B:
     """key_size <= MAX_BPF_STACK, 512 bytes."""
     b = world.bits(WORD)
@@ -213,6 +222,7 @@ RULES = (
     Rule(ARRAYS - {"percpu_array"}, "bpf_map_charge_init, kernel/bpf/syscall.c", _array_charge, until="6.1"),
     Rule(HASHES, "htab_map_alloc_check, kernel/bpf/hashtab.c", _hash_attributes),
     Rule(HASHES, "htab_map_alloc and rhtab_map_alloc, kernel/bpf/hashtab.c", _hash_entries),
+    Rule(HASHES - {"rhash"}, "htab_map_alloc, kernel/bpf/hashtab.c", _buckets),
     Rule(HASHES, "htab_map_alloc_check, kernel/bpf/hashtab.c", _key_on_stack, until="6.1"),
     Rule(HASHES, "htab_map_alloc_check, kernel/bpf/hashtab.c", _value_fits_kmalloc, until="6.1"),
     Rule(HASHES, "htab_map_alloc_check, kernel/bpf/hashtab.c", _element_fits_kmalloc, since="6.1"),

@@ -1,8 +1,9 @@
 """C functions as data (`model.kernel.c_body`) run over any world: one state in, one state out.
 
-Every branch is followed on both sides and joined, so a body with loops has no rule (the data has none). Objects of a
-structure are at named offsets: the release's layout where it is known without a build, else an unknown below 2^15.
-Loads and stores are single accesses of the object's size (READ_ONCE and WRITE_ONCE, and in effect the others).
+Every branch is followed on both sides and joined, so a body with loops has no rule here: `model.semantics.c_walk` runs
+one turn of them. Objects of a structure are at named offsets: the release's layout where it is known without a build,
+else an unknown below 2^15. Loads and stores are single accesses of the object's size (READ_ONCE and WRITE_ONCE, and in
+effect the others).
 """
 
 import functools
@@ -83,7 +84,7 @@ class Runner(Generic[W, B]):
         left: list[Left[W, B]] = []
         found = [step for step in steps_of(body.steps) if isinstance(step, Leave)]
         returns = {id(step): 1 + index for index, step in enumerate(found)}
-        going = _Run(self, body, depth, left, self.leaves, returns).steps(body.steps, [frame])
+        going = Run(self, body, depth, left, self.leaves, returns).steps(body.steps, [frame])
         if going and not isinstance(body.result, Void):
             raise Unsupported(f"{name} may end without a value")
         for rest in going:
@@ -102,7 +103,7 @@ class Runner(Generic[W, B]):
 
 
 @dataclass(slots=True)
-class _Run(Expressions[W, B]):
+class Run(Expressions[W, B]):
     """One function on its way; `left` collects the paths that returned, `returns` numbers its return statements."""
 
     left: list[Left[W, B]]
@@ -138,6 +139,7 @@ class _Run(Expressions[W, B]):
                 return [frame]
             case Unreadable(text, line):
                 raise Unsupported(f"{self.body.file}:{line}: {text}")
+        raise Unsupported(f"{self.body.function}: a loop or a jump ({type(step).__name__.lower()})")
 
     def leave(self, step: Leave, frame: Frame[W, B]) -> None:
         value, expr = None, step.value

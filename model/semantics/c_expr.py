@@ -23,6 +23,7 @@ from model.kernel.c_body import (
     Expr,
     Index,
     Integer,
+    Invoke,
     Local,
     Member,
     Null,
@@ -50,7 +51,7 @@ from model.semantics.c_types import (
 )
 from model.world import World
 
-MACROS = ("round_up", "roundup", "this_cpu_ptr")
+MACROS = ("round_up", "roundup", "this_cpu_ptr", "IS_ERR")
 Loaded = Callable[[str, str, W, W], W]
 
 
@@ -148,6 +149,11 @@ class Expressions(Generic[W, B]):
                 if result is None:
                     raise Unsupported(f"{self.body.function}: the value of a void function")
                 return result, frame
+            case Invoke(_, _):
+                return self.invoked(expr, frame)
+
+    def invoked(self, expr: Invoke, frame: Frame[W, B]) -> tuple[Value[W], Frame[W, B]]:
+        raise Unsupported(f"{self.body.function}: a call through a pointer")
 
     def inside(self, result: Value[W], frame: Frame[W, B]) -> None:
         """Pointer arithmetic stays inside of its object (C11 6.5.6), which does not lie at NULL (6.3.2.3)."""
@@ -190,6 +196,8 @@ class Expressions(Generic[W, B]):
             case "this_cpu_ptr", (_,):
                 word = macros.this_cpu_address(self.runner.world, values[0].word)
                 return Value(values[0].type, word), frame
+            case "IS_ERR", (_,):
+                return macros.is_err(self.runner.world, values[0]), frame
         done = self.runner.call(expr.function, values, frame.outside, frame.guard, self.depth - 1)
         return done.value, replace(frame, outside=done.outside)
 

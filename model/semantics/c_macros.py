@@ -22,6 +22,7 @@ from model.semantics.c_types import (
 from model.world import World
 
 U64_BITS = 64
+MAX_ERRNO = 4095  # include/linux/err.h
 
 
 def round_up(world: World[W, B], x: Value[W], multiple: int) -> Value[W]:
@@ -67,6 +68,12 @@ def this_cpu_address(world: World[W, B], pointer: W) -> W:
     the CPU that runs the program; programs do not migrate (bpf_prog_run_pin_on_cpu, include/linux/filter.h).
     """
     return world.apply("this_cpu_ptr", 64, [(pointer, 64)])
+
+
+def is_err(world: World[W, B], pointer: Value[W]) -> Value[W]:
+    """IS_ERR(ptr) (include/linux/err.h): a pointer that is a negative errno, from -MAX_ERRNO on."""
+    bits = world.bits(U64_BITS)
+    return flag(world, bits.ule(bits.const(-MAX_ERRNO), convert(world, pointer, UNSIGNED_LONG).word))
 
 
 def _one(world: World[W, B]) -> Value[W]:

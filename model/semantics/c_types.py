@@ -8,7 +8,7 @@ from typing import Generic
 
 from model.bits import B, Bits, W
 from model.errors import Unsupported
-from model.kernel.c_body import Array, Char, Integer, Pointer, Struct, Type, Void
+from model.kernel.c_body import Array, Char, Integer, Pointer, Routine, Struct, Type, Void
 from model.world import World
 
 INT = Integer(32, True)
@@ -35,7 +35,7 @@ def width(kind: Type) -> int:
             return POINTER
         case Char():
             raise Unsupported("the value of a plain char: its sign depends on the architecture")
-        case Array(_) | Struct(_) | Void():
+        case Array(_) | Struct(_) | Void() | Routine(_, _):
             raise Unsupported(f"a value of type {kind}")
 
 
@@ -46,8 +46,13 @@ def size(kind: Type) -> int:
             return 1
         case Integer(_, _, _) | Pointer(_):
             return width(kind) // 8
-        case Array(_) | Struct(_):
+        case Array(_) | Struct(_) | Routine(_, _):
             raise Unsupported(f"the size of {kind}")
+
+
+def size_of(world: World[W, B], tag: str) -> W:
+    """sizeof(struct tag), 64 bits: one unknown for all who ask."""
+    return world.fresh(f"sizeof(struct {tag})", POINTER)
 
 
 def integer(value: Value[W]) -> Integer:
@@ -202,10 +207,11 @@ def _pointers(world: World[W, B], operator: str, left: Value[W], right: Value[W]
         left, right = right, left
     if operator not in ("+", "-") or not isinstance(left.type, Pointer) or isinstance(right.type, Pointer):
         raise Unsupported(f"C operator {operator} on pointers")
-    scale = size(left.type.to)
     distance = convert(world, right, LONG if integer(right).signed else UNSIGNED_LONG).word
-    if scale != 1:
-        distance = bits.mul(distance, bits.const(scale))
+    if isinstance(left.type.to, Struct):
+        distance = bits.mul(distance, size_of(world, left.type.to.tag))
+    elif size(left.type.to) != 1:
+        distance = bits.mul(distance, bits.const(size(left.type.to)))
     return Value(left.type, (bits.add if operator == "+" else bits.sub)(left.word, distance))
 
 

@@ -1,39 +1,21 @@
-"""The Callback claims of a release: the types with a `map_for_each_callback`, and each type's claim from its rows."""
+"""The Callback claims of a release: the types with a `map_for_each_callback`, and each type's claim from its C.
 
+A release file without the C of its walks (one that was not extracted from a tree) has no claim, with the reason.
+"""
+
+from dataclasses import replace
 from typing import Literal
 
-from model.bits import B, W
 from model.errors import Unsupported
-from model.kernel.release import CType, Release
-from model.maps.allocation import HASHES, Parameters, Rule, rules
-from model.world import World
+from model.kernel.c_body import Body, Call, Container, Each, Member, nodes_of
+from model.kernel.release import Release
+from model.maps.allocation import rules
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
-from proofs.properties.callback import INT, REACH, U32, Callback, Loop
+from proofs.properties.callback import KINDS, REACH, Callback
+from proofs.properties.callback_code import Code
 
 SLOT = "map_for_each_callback"
-
-# The functions' loops, read in 6.1, 6.12 and 7.3: the kind of walk, the types of num_elems and of i.
-LOOPS: dict[str, tuple[Literal["array", "hash", "rhash"], CType, CType]] = {
-    "bpf_for_each_array_elem": ("array", U32, U32),
-    "bpf_for_each_hash_elem": ("hash", INT, INT),
-    "bpf_each_rhash_elem": ("rhash", INT, INT),
-}
-KEYS = {"hash": "struct htab_elem.key", "rhash": "struct rhtab_elem.data"}
-BUCKET = 16
-"""sizeof(struct bucket), at least: a pointer and a lock, aligned as the pointer."""
-
-
-def _buckets(world: World[W, B], m: Parameters[W]) -> B:
-    """n_buckets = roundup_pow_of_two(max_entries) <= U32_MAX / sizeof(struct bucket): max_entries is 2^27 at most."""
-    b = world.bits(32)
-    most = ((1 << 32) - 1) // BUCKET
-    return b.ule(m.max_entries, b.const(1 << (most.bit_length() - 1)))
-
-
-BUCKETS = Rule(HASHES - {"rhash"}, "htab_map_alloc, kernel/bpf/hashtab.c", _buckets)
-"""Read in 5.10, 6.1, 6.12 and 7.3; without it, an `int` num_elems would not be wide enough."""
-PERCPU = frozenset({"percpu_array", "percpu_hash", "lru_percpu_hash"})
 
 
 def callback_types(release: Release) -> list[str]:
@@ -43,20 +25,35 @@ def callback_types(release: Release) -> list[str]:
     ]
 
 
+def walk_code(release: Release, function: str) -> Code:
+    """The C of a walk and of what it calls. Raises `Unsupported` where it was not read."""
+    if function not in release.bodies:
+        raise Unsupported(f"{release.name}: the C of {function} was not read")
+    found: dict[str, Body] = {}
+    wanted = [function]
+    while wanted:
+        name = wanted.pop()
+        body = release.bodies.get(name)
+        if body is not None and name not in found:
+            found[name] = replace(body, line=1)  # so that equal C in two releases is one claim
+            wanted += [node.function for node in nodes_of(body.steps) if isinstance(node, Call)]
+    nodes = [node for body in found.values() for node in nodes_of(body.steps)]
+    used = {f"struct {node.struct}.{node.member}" for node in nodes if isinstance(node, Member | Container | Each)}
+    layout = {key: value for key, value in release.layout.items() if key in used}
+    return Code(function, tuple(found[name] for name in sorted(found)), tuple(sorted(layout.items())))
+
+
 def callback_claim(release: Release, map_type: str, *, bounded: bool = False) -> Callback:
-    """Raises `Unsupported` where the type has no walk, or one whose C is no row here."""
+    """Raises `Unsupported` where the type has no walk, one without a specification, or one whose C was not read."""
     function = release.operation(map_type, SLOT)
     if function is None:
         raise Unsupported(f"{map_type} has no {SLOT} in {release.name}")
-    row = LOOPS.get(function.name)
-    if row is None:
-        raise Unsupported(f"the loop of {function.name} is not modelled")
-    kind, counter, index = row
-    result = function.prototype.result
-    loop = Loop(kind, CType("", result.bits, result.signed), counter, index)
-    key = 0 if kind == "array" else release.layout[KEYS[kind]]
-    allocation = (*rules(map_type, release.name), *([BUCKETS] if map_type in BUCKETS.types else []))
-    return Callback(map_type, loop, allocation, map_type in PERCPU, key, bounded)
+    if map_type not in KINDS:
+        raise Unsupported(f"what a walk through a {map_type} is to do is not modelled")
+    code, result = walk_code(release, function.name), function.prototype.result
+    number = release.map_types[map_type].number
+    allocation = tuple(rules(map_type, release.name))
+    return Callback(map_type, code, number, replace(result, c=""), allocation, bounded)
 
 
 def obligations_of(prefix: str, claim: Callback, origin: str) -> list[Obligation]:

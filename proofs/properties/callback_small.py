@@ -26,7 +26,6 @@ from model.memory import Cells
 from model.program import MapRef, Program
 from model.semantics.call import REGISTER
 from model.world import World
-from proofs.properties.callback import Loop
 from proofs.properties.callback_user import HELPER, User
 from proofs.properties.small_ends import either, same
 from proofs.properties.small_run import (
@@ -50,6 +49,22 @@ SPREAD = 0x20
 """The distance of buckets where each element has one of its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """How one side goes about `model.maps.for_each`'s steps: as they are, but for seeded faults.
+
+    An array's first index and the distance to the next; how many bits of the callback's result are looked at; the
+    callback's arguments; what a callback counts, and whether the one that stops the walk does.
+    """
+
+    start: int = 0
+    step: int = 1
+    stop_bits: int = 64
+    arguments: tuple[str, ...] = ("map", "key", "value", "context", "0")
+    counted: int = 1
+    count_stop: bool = True
+
+
 @dataclass(frozen=True, eq=False)
 class Small:
     """The claim. `user` has programs and callback; `linked` is the program after with the machine's offsets.
@@ -61,6 +76,8 @@ class Small:
     linked: Program
     count: int
     apart: bool = False
+    before: Plain = Plain()
+    after: Plain = Plain()
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
         tracked: Any = Tracked(world)
@@ -70,9 +87,9 @@ class Small:
         run = SmallRun(tracked, pair.release, pair.abi, pair.before.program, "before", shapes, apart=self.apart)
         first = self._start(tracked, run)
         spec = list(_spec(self, run, first))
-        before = list(_walk(self, run, user.before.loop, user.starts[0], first, direct=False))
+        before = list(_walk(self, run, self.before, user.starts[0], first, direct=False))
         after_run = replace(run, program=self.linked, side="after", _calls=0)
-        after = list(_walk(self, after_run, user.after.loop, user.starts[1], first, direct=bool(user.function)))
+        after = list(_walk(self, after_run, self.after, user.starts[1], first, direct=bool(user.function)))
         parts = same(tracked, "before", spec, before) | same(tracked, "after", before, after)
         for side, ends in (("before", before), ("after", after)):
             tracked.show(f"{side}: r0", REGISTER, either(b, [(end.guard, end.r0) for end in ends]))
@@ -87,7 +104,7 @@ class Small:
 
     @property
     def kind(self) -> str:
-        return self.user.before.loop.kind
+        return self.user.before.kind
 
     @property
     def listed(self) -> bool:
@@ -205,7 +222,7 @@ def _element(small: Small, run: SmallRun, number: int, store: Store) -> tuple[An
     return b.const(at + place.key), b.const(area if shape.percpu else at + place.value), store
 
 
-def _walk(small: Small, run: SmallRun, loop: Loop, start: int, store: Store, *, direct: bool) -> Iterator[Left]:
+def _walk(small: Small, run: SmallRun, plain: Plain, start: int, store: Store, *, direct: bool) -> Iterator[Left]:
     """for_each on one side: `model.maps.for_each`'s steps around the callback at `start`."""
     user, b = small.user, run.world.bits(REGISTER)
     shape = run.shapes[user.map]
@@ -216,11 +233,11 @@ def _walk(small: Small, run: SmallRun, loop: Loop, start: int, store: Store, *, 
 
     def result(count: int) -> Any:
         way = {} if direct else {"slot": SLOT, "helper": helper}
-        return run.returned(b.const(count * loop.counted), function.prototype.result, **way)  # type: ignore[arg-type]
+        return run.returned(b.const(count * plain.counted), function.prototype.result, **way)  # type: ignore[arg-type]
 
     first = walk.first(run.site(user.map, store), store.states[user.map])
-    if first is not None and loop.kind == "array":
-        first = At(loop.start)
+    if first is not None and small.kind == "array":
+        first = At(plain.start)
     pending: list[tuple[At | None, int, Store, Any]] = [(first, 0, store, b.true())]
     ended = 0
     while pending:
@@ -229,15 +246,19 @@ def _walk(small: Small, run: SmallRun, loop: Loop, start: int, store: Store, *, 
             ended += 1
             yield Left(guard, result(made), store)
             continue
-        for end in _visited(small, run, loop, start, walk.visit, at, store, guard):
-            bits = run.world.bits(loop.stop_bits or 1)
-            on = bits.eq(b.extract(end.r0, (loop.stop_bits or 1) - 1, 0), bits.const(0)) if loop.stop_bits else b.true()
+        for end in _visited(small, run, plain, start, walk.visit, at, store, guard):
+            bits = run.world.bits(plain.stop_bits or 1)
+            on = (
+                bits.eq(b.extract(end.r0, (plain.stop_bits or 1) - 1, 0), bits.const(0))
+                if plain.stop_bits
+                else b.true()
+            )
             stopped = b.conj(end.guard, b.negate(on))
             if stopped.known is not False:
                 ended += 1
-                yield Left(stopped, result(made + (1 if loop.count_stop else 0)), end.store)
+                yield Left(stopped, result(made + (1 if plain.count_stop else 0)), end.store)
             there = run.site(user.map, end.store), end.store.states[user.map]
-            following = walk.following(*there, At(at.number + loop.step - 1) if loop.kind == "array" else at)
+            following = walk.following(*there, At(at.number + plain.step - 1) if small.kind == "array" else at)
             pending.append((following, made + 1, end.store, b.conj(end.guard, on)))
         pending = [one for one in pending if one[3].known is not False]
         if len(pending) + ended > MAX_PATHS:
@@ -245,7 +266,7 @@ def _walk(small: Small, run: SmallRun, loop: Loop, start: int, store: Store, *, 
 
 
 def _visited(
-    small: Small, run: SmallRun, loop: Loop, start: int, visit: Callable[..., Any], at: At, store: Store, guard: Any
+    small: Small, run: SmallRun, plain: Plain, start: int, visit: Callable[..., Any], at: At, store: Store, guard: Any
 ) -> list[Left]:
     """One callback."""
     b = run.world.bits(REGISTER)
@@ -255,4 +276,4 @@ def _visited(
     if key is None:
         key, store = b.const(KEY), store.store(b.const(KEY), 4, given.index)
     words = {"map": site.place.base, "key": key, "value": given.value, "context": b.const(CONTEXT), "0": b.const(0)}
-    return run.function(start, [words[name] for name in loop.arguments], store, guard)
+    return run.function(start, [words[name] for name in plain.arguments], store, guard)

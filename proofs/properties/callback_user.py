@@ -20,14 +20,15 @@ from typing import Any
 from model.bits import B, W
 from model.errors import Unsupported
 from model.kernel.abi import Extension
-from model.kernel.release import CType
+from model.kernel.c_body import Integer
 from model.maps.allocation import Parameters, bits_of, parameters
 from model.memory import Outside
 from model.semantics import frames
-from model.semantics.call import REGISTER, in_register, narrow, widen
+from model.semantics.call import REGISTER, in_register, widen
 from model.semantics.step import State
 from model.world import World
 from proofs.properties.callback import REACH, Callback
+from proofs.properties.callback_c import Turn
 from proofs.properties.tracked import Tracked, Truth, Word
 from proofs.properties.whole import Run, Side, Whole
 from proofs.properties.whole_calls import MAP, Calls
@@ -70,7 +71,7 @@ class User:
         return {part: b.condition(condition) for part, condition in parts.items()}
 
     def reason(self, part: str) -> str:
-        bits, last = self.after.loop.result.bits, part.rpartition("/")[2]
+        bits, last = self.after.result.bits, part.rpartition("/")[2]
         narrow_ = self.function and bits < REGISTER and self.pair.abi.result is Extension.NOBODY
         if narrow_ and part in ("after/flags", "after/count", "after/end", "agree/returned"):
             return f"{self.function} returns {bits} bits: a direct call leaves the rest of r0 unspecified"
@@ -91,6 +92,14 @@ class _Seen:
     ends: Sequence[End[Any, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Stepped:
+    """The walk's turn, and r0 of the walk where it stops there."""
+
+    turn: Turn[Any, Any]
+    returned: Any
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Walk(Callback):
     """One side's walk, with the program's callback in the place of any."""
@@ -100,10 +109,11 @@ class _Walk(Callback):
     start: int = field(kw_only=True)
     direct: bool = field(kw_only=True)
     seen: list[_Seen] = field(kw_only=True, default_factory=list)
+    stepped: list[_Stepped] = field(kw_only=True, default_factory=list)
 
     @staticmethod
     def of(user: User, walk: Callback, side: Side, start: int, *, direct: bool) -> "_Walk":
-        shared = walk.map_type, walk.loop, walk.allocation, walk.percpu, walk.key, walk.bounded
+        shared = walk.map_type, walk.code, walk.number, walk.result, walk.allocation, walk.bounded
         return _Walk(*shared, user=user, side=side, start=start, direct=direct)
 
     def _parameters(self, world: World[W, B]) -> Parameters[W]:
@@ -113,29 +123,29 @@ class _Walk(Callback):
     def _map(self, world: World[W, B]) -> W:
         return world.fresh(f"{MAP}{self.user.map}", REGISTER)
 
-    def identity(self, world: World[W, B]) -> W:
+    def _identity(self, world: World[W, B]) -> W:
         """The callback's address: the same on both sides where it is the same function's start."""
         number = self.user.function_at(self.side, self.start)
         other = f"{self.side.name}: &slot {self.start}"
         return world.fresh(other if number is None else f"&function {number}", REGISTER)
 
-    def _returned(self, world: World[W, B], ctype: CType, value: int | W) -> W:
+    def _register(self, world: World[W, B], word: W) -> W:
         """A direct call leaves the operation's result in r0 as the ABI has it, the helper converts it to u64."""
-        word = world.bits(ctype.bits).const(value) if isinstance(value, int) else value
-        result = narrow(world, widen(world, word, ctype), self.loop.result)
         if not self.direct:
-            return widen(world, result, self.loop.result)
+            return widen(world, word, self.result)
         rule = self.user.pair.abi.result
-        return in_register(world, rule, result, self.loop.result, f"{self.side.name}: unspecified bits of the result")
+        return in_register(world, rule, word, self.result, f"{self.side.name}: unspecified bits of the result")
 
     def _show(self, world: World[W, B], there: Parameters[W], made: W) -> None:
         if self.side.name == "before":  # both sides start from one state
             Callback._show(self, world, there, made)
 
-    def _called(self, world: Any, handed: Mapping[str, Any], before: Any) -> tuple[Sequence[Any], Any, Any]:
+    def _stepped(self, turn: Turn[Any, Any], returned: Any) -> None:
+        self.stepped.append(_Stepped(turn, returned))
+
+    def _called(self, world: Any, arguments: tuple[Any, ...], before: Any) -> tuple[Any, Any]:
         """The callback's instructions on this side, from the registers and the world that the walk hands over."""
-        arguments = [handed[name] for name in self.loop.arguments]
-        made = [(word, REGISTER) for word in (before.callbacks, self.identity(world), *arguments)]
+        made = [(word, REGISTER) for word in (before.callbacks, self._identity(world), *arguments)]
         entered = replace(before, callbacks=world.apply("callback made", REGISTER, made))
         run: Run[Any, Any] = Run(self.user.pair, world, self.side, self.user.name, ())
         registers: list[Any] = [None] * frames.REGISTERS
@@ -147,7 +157,7 @@ class _Walk(Callback):
         if not ends:
             raise Unsupported(f"the callback {self.user.name} has no end")
         self.seen.append(_Seen(arguments, before, ends))
-        return arguments, *_joined(world, ends)
+        return _joined(world, ends)
 
 
 def _joined(world: Any, ends: Sequence[End[Any, Any]]) -> tuple[Any, Any]:
@@ -164,7 +174,6 @@ def _agreement(user: User, world: Tracked[W, B], before: _Walk, after: _Walk) ->
     """The two steps, one against the other."""
     b = world.bits(REGISTER)
     one, two = before.seen[0], after.seen[0]
-    made = world.fresh("callbacks made", REGISTER)
     number = user.function_at(after.side, after.start)
     right = number is not None and number == user.function_at(before.side, before.start)
     world.show("the callback's slot before", 32, world.bits(32).const(before.start))
@@ -179,16 +188,29 @@ def _agreement(user: User, world: Tracked[W, B], before: _Walk, after: _Walk) ->
     }
     parts |= same_ends(world, "agree/step", one.ends, two.ends)
     (r0, _), (other, _) = _joined(world, one.ends), _joined(world, two.ends)
-    stopped, returned, count = before._counted(world, made, r0)
-    halted, given, counted = after._counted(world, made, other)
-    same = b.disj(b.conj(stopped, halted), b.conj(b.negate(stopped), b.negate(halted)))
-    parts["agree/stop"] = same
+    (mine, returned), (its, given) = ((walk.stepped[0].turn, walk.stepped[0].returned) for walk in (before, after))
+    stopped, halted = mine.left[0], its.left[0]
+    parts["agree/stop"] = b.disj(b.conj(stopped, halted), b.conj(b.negate(stopped), b.negate(halted)))
     parts["agree/returned"] = b.disj(b.negate(stopped), b.eq(returned, given))
-    parts["agree/count"] = world.bits(before.loop.counter.bits).eq(count, counted)
+    parts["agree/count"] = _counted_alike(world, before, after)
     for side, result, back in (("before", r0, returned), ("after", other, given)):
         world.show(f"{side}: r0 of {user.name}", REGISTER, result)
         world.show(f"{side}: r0 of the walk where it stops now", REGISTER, back)
     return parts
+
+
+def _counted_alike(world: Any, before: _Walk, after: _Walk) -> Any:
+    """Where the walk goes on, both sides have counted as much."""
+    b, names = world.bits(REGISTER), [[name for name, _ in walk.code.counters] for walk in (before, after)]
+    if names[0] != names[1]:
+        return b.negate(b.true())
+    same = []
+    for name in names[0]:
+        one, other = (walk.stepped[0].turn.going.locals[name] for walk in (before, after))
+        if one is None or other is None or not isinstance(one.type, Integer) or one.type != other.type:
+            return b.negate(b.true())
+        same.append(world.bits(one.type.bits).eq(one.word, other.word))
+    return b.conj(*same)
 
 
 def _entry(user: User, world: Tracked[W, B], before: _Walk, after: _Walk) -> Truth[B]:
@@ -200,7 +222,7 @@ def _entry(user: User, world: Tracked[W, B], before: _Walk, after: _Walk) -> Tru
         calls = Calls(
             world, pair.release, pair.abi, walk.side.program.maps, pair.release.layout, f"{walk.side.name}, site"
         )
-        words = {"map": walk._map(world), "callback": walk.identity(world)}
+        words = {"map": walk._map(world), "callback": walk._identity(world)}
         names = ("map", "callback", "context", "flags", "r5")
         registers: Any = [words.get(name) or world.fresh(name, REGISTER) for name in names]
         if walk.direct:

@@ -96,13 +96,13 @@ def small_claims(case: Case, done: Rewritten) -> Iterator[tuple[str, Small]]:
     held, release = done.before.maps[claim.map], claim.pair.release
     linked = link(done.after, done.relocs, release)
     most = held.max_entries or 0
-    if claim.before.loop.kind == "array":
+    if claim.before.kind == "array":
         if 0 < most <= MOST_ARRAY:
             yield _elements(most), Small(claim, linked, most)
         return
     for count in range(min(most, MOST_HASH) + 1):
         yield _elements(count), Small(claim, linked, count)
-        if count > 1 and claim.before.loop.kind == "hash":
+        if count > 1 and claim.before.kind == "hash":
             yield f"{_elements(count)}-apart", Small(claim, linked, count, apart=True)
 
 

@@ -192,7 +192,7 @@ class Calls(Generic[W, B]):
     ) -> Any:
         """What `callee` leaves: by its C where that was read, else unknown."""
         body = self.release.bodies.get(callee.symbol)
-        if body is None or body.steps is None:
+        if body is None or body.steps is None or callee.symbol in self.release.callbacks:  # a walk: Callback's claim
             return enter(self.world, self.abi, callee, registers, outside, side)
         runner = Runner(self.world, self.release.bodies, self.layout, self._unknown(side), self._loaded(pointer))
         arguments = [

@@ -51,8 +51,10 @@ def allowed(map_type: str, release: str, **changes: int) -> bool:
         ("hash", "6.1", {"key_size": 513}, True),
         ("hash", "6.1", {"key_size": (4 << 20) - 57}, True),
         ("hash", "6.1", {"key_size": (4 << 20) - 56}, False),
-        ("hash", "6.1", {"max_entries": 0x80000000}, True),
-        ("hash", "6.1", {"max_entries": 0x80000001}, False),
+        ("hash", "6.1", {"max_entries": 0x8000000}, True),  # 2^27 buckets of 16 bytes
+        ("hash", "6.1", {"max_entries": 0x8000001}, False),  # 2^28 of them: more than U32_MAX bytes
+        ("rhash", "7.3", {"max_entries": 0x80000000}, True),
+        ("rhash", "7.3", {"max_entries": 0x80000001}, False),
         ("hash", "6.1", {"key_size": 0}, False),
         ("hash_of_maps", "6.1", {"value_size": 8}, False),
         ("rhash", "7.3", {"key_size": 0xFFFF}, True),
