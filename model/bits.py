@@ -7,6 +7,7 @@ and -1 otherwise), shifts by the width or more give 0 (`ashr`: the sign), becaus
 are evaluated in either run. Signedness is in the operation's name.
 """
 
+from functools import lru_cache
 from typing import Protocol, Self, TypeVar
 
 W = TypeVar("W")
@@ -81,7 +82,7 @@ class IntBits:
         return self._width
 
     def at(self, width: int) -> "IntBits":
-        return self if width == self._width else IntBits(width)
+        return self if width == self._width else _int_bits(width)
 
     def signed(self, a: int) -> int:
         """The two's complement value of `a`."""
@@ -184,3 +185,9 @@ class IntBits:
 
     def negate(self, condition: bool) -> bool:
         return not condition
+
+
+@lru_cache(maxsize=256)
+def _int_bits(width: int) -> IntBits:
+    """They hold nothing but their width; rows ask for them in every instruction."""
+    return IntBits(width)

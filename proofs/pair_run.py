@@ -204,7 +204,7 @@ def _ones(value: int, ctype: CType) -> int:
 
 def _tracer(machine: Machine, around: Kernel, moments: list[Moment]) -> Callable[[Step], None]:
     def note(step: Step) -> None:
-        registers = machine._frames[-1].registers  # a step tells only what changed
+        registers = machine.registers  # a step tells only what changed
         r0 = moments[-1].registers[0] if moments else None
         if around.result is not None:
             r0, around.result = around.result & ALL_ONES, None

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from model.errors import Unsupported
 from model.isa.opcodes import Call, Imm64
-from model.machine.code import BITS, CONTROL, Code, Registers
-from model.machine.kernel import Bare, Function, Kernel
+from model.machine.calls import callee, calls_tail, invoke
+from model.machine.code import BITS, CONTROL, UNBOUND, Code, Registers
+from model.machine.kernel import Bare, Kernel
 from model.machine.outcome import Fault, Limit, Outcome, Returned, Violation
-from model.machine.regions import CODE_BASE, STACK_BASE, STACK_STRIDE, Region, Regions
-from model.program import ExternRef, Form, Program, SymbolRef
+from model.machine.regions import CODE_BASE, Regions
+from model.machine.stack import Frame, Stack
+from model.program import Program
 from model.semantics import frames
 from model.semantics import load_store as memory_rows
 from model.semantics.load_store import Packet
@@ -30,27 +31,12 @@ from model.semantics.operation import (
 STEP_LIMIT = 1_000_000
 MAX_TAIL_CALLS = 33
 """MAX_TAIL_CALL_CNT (include/linux/bpf.h, 5.16 and later)."""
-TAIL_CALL_ID = 12
-"""BPF_FUNC_tail_call (enum bpf_func_id)."""
-MAY_GOTO_BUDGET = 1 << 23
-"""BPF_MAX_LOOPS (include/linux/bpf.h): how often may_goto does not jump, in one run of a function."""
 _U64 = (1 << 64) - 1
 _U32 = (1 << 32) - 1
 
 
 class _LimitReached(Exception):
     """As many instructions as allowed were run."""
-
-
-@dataclass(slots=True, eq=False)
-class Frame:
-    """One active function. `stack` is its 512 bytes; `slot` its next instruction."""
-
-    code: Code
-    slot: int
-    registers: Registers
-    stack: Region
-    may_goto: int = MAY_GOTO_BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +65,21 @@ class Machine:
     packet: Packet[int] | None = None
     context: int = 0
     _left: int = 0
-    _frames: list[Frame] = field(default_factory=list)
+    _stack: Stack = field(init=False)
     _codes: dict[int, Code] = field(default_factory=dict)
     _tail_calls: int = 0
+
+    def __post_init__(self) -> None:
+        self._stack = Stack(self.memory)
 
     @property
     def steps(self) -> int:
         return self.limit - self._left
+
+    @property
+    def registers(self) -> tuple[int | None, ...]:
+        """Those of the function that runs, r0 first, None where one holds nothing; empty between runs."""
+        return tuple(self._stack.top.registers) if self._stack.depth else ()
 
     def run(self, program: Program, *arguments: int) -> Outcome:
         """The program from its first instruction, with up to five arguments in r1, r2, … and nothing in the others.
@@ -96,26 +90,26 @@ class Machine:
         registers: Registers = [None] * frames.REGISTERS
         registers[1 : 1 + len(arguments)] = [argument & _U64 for argument in arguments]
         try:
-            self._push(self._code(program), 0, registers)
+            self._stack.push(self._code(program), 0, registers)
             return Returned(self._finish(0), self.steps)
         except (Violation, frames.Unreadable) as wrong:
-            frame = self._frames[-1]
+            frame = self._stack.top
             text = frame.code.text(frame.slot)
             return Fault(frame.code.program.name, frame.slot, text, str(wrong), self.steps)
         except _LimitReached:
-            frame = self._frames[-1]
+            frame = self._stack.top
             return Limit(frame.code.program.name, frame.slot, frame.code.text(frame.slot), self.steps)
         finally:
-            while self._frames:
-                self._pop()
+            while self._stack.depth:
+                self._stack.pop()
 
     def callback(self, address: int, *arguments: int) -> int:
         """See `kernel.Running`."""
         code, slot = self._function_at(address)
         registers: Registers = [None] * frames.REGISTERS
         registers[1 : 1 + len(arguments)] = [argument & _U64 for argument in arguments]
-        floor = len(self._frames)
-        self._push(code, slot, registers)
+        floor = self._stack.depth
+        self._stack.push(code, slot, registers)
         return self._finish(floor)
 
     def _code(self, program: Program) -> Code:
@@ -132,27 +126,10 @@ class Machine:
                 return code, slot
         raise Violation(f"call of 0x{address:x}, where no function of the program starts")
 
-    def _push(self, code: Code, slot: int, registers: Registers) -> None:
-        """A new function. Its stack frame holds nothing yet, its r10 is the end of it."""
-        depth = len(self._frames)
-        if depth >= frames.MAX_FRAMES:
-            raise Violation(f"calls are more than {frames.MAX_FRAMES} frames deep")
-        end = STACK_BASE + (depth + 1) * STACK_STRIDE
-        size = frames.FRAME_SIZE
-        stack = Region(f"stack frame {depth}", end - size, bytearray(size), known=bytearray(size))
-        self.memory.add(stack)
-        registers[frames.FRAME_POINTER] = end
-        self._frames.append(Frame(code, slot, registers, stack))
-
-    def _pop(self) -> Frame:
-        frame = self._frames.pop()
-        self.memory.remove(frame.stack)
-        return frame
-
     def _finish(self, floor: int) -> int:
         """Runs until only `floor` frames are left; the result is r0 of the last one that ended."""
         while True:
-            frame = self._frames[-1]
+            frame = self._stack.top
             if self.trace is None:
                 self._burst(frame)
             else:
@@ -163,13 +140,17 @@ class Machine:
 
     def _burst(self, frame: Frame) -> None:
         """Instructions of one function up to one that leaves it or asks the kernel."""
-        slots, registers, slot, left = frame.code.slots, frame.registers, frame.slot, self._left
+        slots, first, registers = frame.code.slots, frame.code.first, frame.registers
+        slot, left = frame.slot, self._left
         try:
             while left > 0:
                 left -= 1
                 following = slots[slot](registers)
                 if following < 0:
-                    return
+                    if following == UNBOUND:
+                        following = first(slot, registers)
+                    if following == CONTROL:
+                        return
                 slot = following
         finally:
             frame.slot, self._left = slot, left
@@ -183,9 +164,11 @@ class Machine:
             text = frame.code.text(slot)
             try:
                 following = frame.code.slots[slot](frame.registers)
+                if following == UNBOUND:
+                    following = frame.code.first(slot, frame.registers)
             finally:
                 changed = {i: x for i, (x, y) in enumerate(zip(frame.registers, before, strict=True)) if x != y}
-                trace(Step(len(self._frames) - 1, slot, text, changed))
+                trace(Step(self._stack.depth - 1, slot, text, changed))
             if following == CONTROL:
                 return
             frame.slot = following
@@ -193,10 +176,8 @@ class Machine:
 
     def _control(self, frame: Frame, floor: int) -> int | None:
         """An instruction that is not the semantics' alone; the result of the run when it ends it."""
-        operation = frame.code.controls[frame.slot]
-        for register in operation.reads:
-            if frame.registers[register] is None:
-                raise frames.Unreadable(register)
+        operation = frame.code.control
+        frame.readable(operation.reads)
         match operation:
             case Exit():
                 return self._exit(frame, floor)
@@ -225,68 +206,35 @@ class Machine:
         return None
 
     def _exit(self, frame: Frame, floor: int) -> int | None:
-        if len(self._frames) > floor + 1:
-            self._pop()
-            caller = self._frames[-1]
+        if self._stack.depth > floor + 1:
+            self._stack.pop()
+            caller = self._stack.top
             caller.registers[:] = frames.leave(caller.registers, frame.registers)
             caller.slot += 1
             return None
         result: int | None = frame.registers[0]
         if result is None:
             raise frames.Unreadable(0)
-        self._pop()
+        self._stack.pop()
         return result
 
     def _subprogram(self, frame: Frame, target: int) -> None:
         if not frame.code.is_function(target):
             raise Violation(f"call of slot {target}, where no function starts")
-        self._push(frame.code, target, frames.enter(frame.registers, 0))
+        self._stack.push(frame.code, target, frames.enter(frame.registers, 0))
 
     def _invoke(self, frame: Frame, call: Invoke) -> None:
-        if call.kind is Call.HELPER and self._calls_tail(frame, call):
+        if calls_tail(frame, call):
             self._tail_call(frame)
-            return
-        function = self._callee(frame, call)
-        arguments = frame.registers[1 : 1 + function.parameters]
-        for register, argument in enumerate(arguments, 1):
-            if argument is None:
-                raise frames.Unreadable(register)
-        result = function.body(self, tuple(arguments))
-        frame.registers[:] = frames.scratch(frame.registers)
-        if result is not None:
-            frame.registers[0] = result & _U64
-        frame.slot += 1
-
-    def _calls_tail(self, frame: Frame, call: Invoke) -> bool:
-        program = frame.code.program
-        ref = program.refs.get(frame.slot)
-        if isinstance(ref, SymbolRef):
-            return ref.name == "bpf_tail_call"
-        return program.form is Form.OBJECT and call.target == TAIL_CALL_ID
-
-    def _callee(self, frame: Frame, call: Invoke) -> Function:
-        program = frame.code.program
-        ref = program.refs.get(frame.slot)
-        name = ref.name if isinstance(ref, SymbolRef | ExternRef) else None
-        if name is not None:
-            function = self.kernel.symbol(name)
-        elif call.kind is Call.HELPER and program.form is Form.OBJECT:
-            function = self.kernel.helper(call.target)
         else:
-            raise Unsupported(f"a call of the kernel function with number {call.target}, whose name is not known")
-        if function is None:
-            what = f"helper {call.target}" if name is None else name
-            raise Violation(f"bad call: the kernel that runs this has no {what}")
-        return function
+            invoke(self, frame, callee(self.kernel, frame, call))
 
     def _tail_call(self, frame: Frame) -> None:
         """bpf_tail_call(ctx, prog_array_map, index): the function goes on as another program, or behind the call.
 
         (JMP_TAIL_CALL in ___bpf_prog_run, kernel/bpf/core.c; the index is a u32.)
         """
-        for register in TailCall().reads:
-            if frame.registers[register] is None:
-                raise frames.Unreadable(register)
+        frame.readable(TailCall().reads)
         context, program_array, index = frame.registers[1:4]
         program = self.kernel.tail_call(program_array, index & _U32)
         if program is None or self._tail_calls >= MAX_TAIL_CALLS:
@@ -296,8 +244,8 @@ class Machine:
         self._tail_calls += 1
         registers: Registers = [None] * frames.REGISTERS
         registers[1] = context
-        self._pop()
-        self._push(self._code(program), 0, registers)
+        self._stack.pop()
+        self._stack.push(self._code(program), 0, registers)
 
     def _address(self, frame: Frame, load: Address) -> int:
         if load.kind is Imm64.FUNC:

@@ -1,47 +1,33 @@
 """An instruction's fields -> its `Operation`: decoded once, run often.
 
-This is the only place that looks at opcodes. `b` has width 64; `imm` is the immediate as a word of 32 bits
-(it may be unknown; where the immediate selects a row, `insn.imm` does). Raises `Unsupported`, with the row's
-name, for what has no meaning here. Whether a slot is valid (reserved fields, register numbers) is
-`model.isa.codec`'s question.
+This and `bind_memory` are the only places that look at opcodes. What an opcode and the fields that select a
+row mean is looked up once a form (`maker`); an instruction of it adds its registers, offset and immediate.
+`b` has width 64; `imm` is the immediate as a word of 32 bits (it may be unknown; where the immediate selects
+a row, `insn.imm` does). Raises `Unsupported`, with the row's name, for what has no meaning here. Whether a
+slot is valid (reserved fields, register numbers) is `model.isa.codec`'s question.
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
+from functools import partial
 from typing import Any
 
 from model.bits import B, Bits, W
-from model.errors import Unsupported
 from model.isa import opcodes
-from model.isa.codec import form_of
 from model.isa.insn import Insn
-from model.isa.opcodes import (
-    Alu,
-    AluOffset,
-    Atomic,
-    Call,
-    Class,
-    Imm64,
-    Jmp,
-    Mode,
-    Size,
-    Source,
-    arithmetic,
-    load_store,
-)
+from model.isa.opcodes import Alu, AluOffset, Call, Class, Jmp, Source, arithmetic
 from model.memory import Memory
-from model.semantics import alu, atomic, endian, jump
-from model.semantics import load_store as memory_rows
+from model.semantics import alu, bind_memory, endian, jump
+from model.semantics.bind_memory import put
 from model.semantics.endian import ByteOrder
+from model.semantics.hole import hole
 from model.semantics.operation import (
-    Address,
     Branch,
-    Effect,
     Exit,
     Goto,
     Invoke,
+    Maker,
     MayGoto,
     Operation,
-    PacketLoad,
     PerCpu,
     Straight,
     TailCall,
@@ -50,259 +36,155 @@ from model.semantics.operation import (
 _ALU: Any = alu.table()
 _END: Any = endian.table()
 _JUMP: Any = jump.table()
-_LOADS: Any = memory_rows.loads()
-_ATOMIC: Any = atomic.table()
-
-Value = Callable[[Sequence[W]], W]
-"""What an operand is, given the registers."""
 
 TAIL_CALL = arithmetic(Class.JMP, Jmp.TAIL_CALL, Source.K)
-CONTEXT = 6
-"""The register that legacy packet loads take the context from (BPF_REG_CTX, include/linux/filter.h)."""
 MOVSX = (AluOffset.MOVSX8, AluOffset.MOVSX16, AluOffset.MOVSX32)
-NOSPEC = load_store(Class.ST, Mode.NOSPEC, Size.W)
-
-
-def name_of(insn: Insn) -> str:
-    """The form's name in the RFC's notation, or the opcode where no form has these fields."""
-    form = form_of(insn, loaded=True)
-    return form.name if form is not None else f"opcode 0x{insn.opcode:02x} with offset {insn.off}"
 
 
 def bind(b: Bits[W, B], insn: Insn, imm: W, *, high: int = 0, order: ByteOrder = "little") -> Operation[W, B]:
     """The operation of `insn`; `high` is the second slot's immediate of a wide form, `order` the host's byte order."""
+    return maker(b, insn, order)(insn, imm, high)
+
+
+def maker(b: Bits[W, B], insn: Insn, order: ByteOrder = "little") -> Maker[W, B]:
+    """What makes the operations of `insn` and of all instructions of its form (`model.isa.forms`)."""
     match insn.opcode & 7:
         case Class.ALU | Class.ALU64:
-            return _arithmetic(b, insn, imm, order)
+            return _arithmetic(b, insn, order)
         case Class.JMP | Class.JMP32:
-            return _jump(b, insn, imm)
-        case Class.LD:
-            return _load_special(b, insn, imm, high)
-        case Class.LDX:
-            return _load(b, insn)
-        case Class.ST:
-            return _store_immediate(b, insn, imm)
+            return _jump(b, insn)
         case _:
-            return _store_register(b, insn)
+            return bind_memory.maker(b, insn)
 
 
-def _hole(insn: Insn, why: str = "") -> Unsupported:
-    return Unsupported(f"no meaning for {name_of(insn)}{': ' if why else ''}{why}")
-
-
-def _operand(b: Bits[W, B], insn: Insn, imm: W, width: int) -> "Value[W]":
-    """The source operand (section 4): the register's low `width` bits, or the immediate.
-
-    The immediate is sign-extended to 64 bits, also where the row is unsigned.
-    """
-    src = insn.src
-    if insn.opcode & 8:
-        return (lambda r: r[src]) if width == 64 else (lambda r: b.extract(r[src], 31, 0))
-    constant = b.at(32).sext(imm, 64) if width == 64 else imm
-    return lambda r: constant
-
-
-def _destination(b: Bits[W, B], insn: Insn, width: int) -> "Value[W]":
-    dst = insn.dst
-    return (lambda r: r[dst]) if width == 64 else (lambda r: b.extract(r[dst], 31, 0))
-
-
-def _put(b: Bits[W, B], width: int, dst: int, value: "Value[W]") -> Effect[W]:
-    """dst = value, which has `width` bits: a result of 32 bits is zero-extended (section 4.1)."""
+def _at(b: Bits[W, B], width: int, row: Any, *, register: bool) -> Callable[[W, W], Any]:
+    """`row` on the low `width` bits of 64-bit registers (section 4). An immediate has `width` bits already."""
     if width == 64:
-
-        def effect(r: MutableSequence[W], memory: Memory[W]) -> Memory[W]:
-            r[dst] = value(r)
-            return memory
-
-    else:
-        narrow = b.at(width)
-
-        def effect(r: MutableSequence[W], memory: Memory[W]) -> Memory[W]:
-            r[dst] = narrow.zext(value(r), 64)
-            return memory
-
-    return effect
+        return partial(row, b)
+    at = b.at(width)
+    if register:
+        return lambda x, y: row(at, b.extract(x, 31, 0), b.extract(y, 31, 0))
+    return lambda x, y: row(at, b.extract(x, 31, 0), y)
 
 
-def _arithmetic(b: Bits[W, B], insn: Insn, imm: W, order: ByteOrder) -> Operation[W, B]:
+def _immediate(b: Bits[W, B], width: int) -> Callable[[W], W]:
+    """The immediate as a word of `width` bits: sign-extended, also where the row is unsigned (section 4)."""
+    at = b.at(32)
+    return (lambda imm: at.sext(imm, 64)) if width == 64 else (lambda imm: imm)
+
+
+def _arithmetic(b: Bits[W, B], insn: Insn, order: ByteOrder) -> Maker[W, B]:
     """ALU and ALU64 (sections 4.1, 4.2)."""
-    code, register = insn.opcode >> 4, insn.opcode & 8
+    code, register = insn.opcode >> 4, bool(insn.opcode & 8)
     width = 64 if insn.opcode & 7 == Class.ALU64 else 32
     if code == Alu.END:
         return _swap(b, insn, order)
     if code == Alu.MOV and register and insn.off:
-        return _move(b, insn, width)
+        return _move_special(b, insn, width)
     row = _ALU.get((insn.opcode & 0xF0, insn.off))
     if row is None or (code == Alu.NEG and register):
-        raise _hole(insn)
-    at, source, target = b.at(width), _operand(b, insn, imm, width), _destination(b, insn, width)
-    reads = (insn.src,) if register else ()
-    if code == Alu.MOV:  # does not read dst
-
-        def value(r: Sequence[W]) -> W:
-            word = source(r)
-            result: W = row(at, word, word)
-            return result
-
-    else:
-        reads = (*reads, insn.dst)
-
-        def value(r: Sequence[W]) -> W:
-            result: W = row(at, target(r), source(r))
-            return result
-
-    return Straight(_put(b, width, insn.dst, value), reads)
+        raise hole(insn)
+    if code == Alu.MOV and register:
+        return _move(b, width, lambda at, word: row(at, word, word))
+    if code == Alu.MOV:
+        at, word = b.at(width), _immediate(b, width)
+        return lambda insn, imm, high: Straight(put, insn.dst, at.zext(word(imm), 64), None)
+    return _two_operands(b, width, row, register=register)
 
 
-def _move(b: Bits[W, B], insn: Insn, width: int) -> Operation[W, B]:
+def _two_operands(b: Bits[W, B], width: int, row: Any, *, register: bool) -> Maker[W, B]:
+    """dst = row(dst, src); a result of 32 bits is zero-extended (section 4.1)."""
+
+    def widened(at: Any, x: Any, y: Any) -> Any:
+        return at.zext(row(at, x, y), 64)
+
+    result = _at(b, width, row if width == 64 else widened, register=register)
+    if register:
+
+        def from_register(r: "MutableSequence[W]", memory: "Memory[W]", dst: int, src: int, _: None) -> "Memory[W]":
+            r[dst] = result(r[dst], r[src])
+            return memory
+
+        return lambda insn, imm, high: Straight(from_register, insn.dst, insn.src, None, (insn.src, insn.dst))
+
+    def from_immediate(r: "MutableSequence[W]", memory: "Memory[W]", dst: int, src: W, _: None) -> "Memory[W]":
+        r[dst] = result(r[dst], src)
+        return memory
+
+    word = _immediate(b, width)
+    return lambda insn, imm, high: Straight(from_immediate, insn.dst, word(imm), None, (insn.dst,))
+
+
+def _move(b: Bits[W, B], width: int, row: Any) -> Maker[W, B]:
+    """MOV from a register (section 4.1), which does not read dst; `row` takes a `Bits` and a word."""
+    at = b.at(width)
+
+    def effect(r: "MutableSequence[W]", memory: "Memory[W]", dst: int, src: int, _: None) -> "Memory[W]":
+        r[dst] = at.zext(row(at, b.extract(r[src], width - 1, 0)), 64)
+        return memory
+
+    return lambda insn, imm, high: Straight(effect, insn.dst, insn.src, None, (insn.src,))
+
+
+def _move_special(b: Bits[W, B], insn: Insn, width: int) -> Maker[W, B]:
     """MOV with an offset: MOVSX (section 4.1), and the kernel's own."""
-    size, src = insn.off, insn.src
+    size = insn.off
     if size in MOVSX[: 2 if width == 32 else 3]:
-        at = b.at(width)
-        source = (lambda r: r[src]) if width == 64 else (lambda r: b.extract(r[src], 31, 0))
-        return Straight(_put(b, width, insn.dst, lambda r: alu.movsx(at, source(r), size)), (src,))
+        return _move(b, width, lambda at, word: alu.movsx(at, word, size))
     if width == 64 and size == AluOffset.ADDR_PERCPU:
-        return PerCpu(insn.dst, src, (src,))
+        return lambda insn, imm, high: PerCpu(insn.dst, insn.src, (insn.src,))
     if width == 64 and size == AluOffset.ADDR_SPACE_CAST:
-        raise _hole(insn, "arenas are not modelled")
-    raise _hole(insn)
+        raise hole(insn, "arenas are not modelled")
+    raise hole(insn)
 
 
-def _swap(b: Bits[W, B], insn: Insn, order: ByteOrder) -> Operation[W, B]:
-    row = _END.get((insn.opcode & 7, insn.opcode >> 3 & 1))
-    size, dst = insn.imm, insn.dst
+def _swap(b: Bits[W, B], insn: Insn, order: ByteOrder) -> Maker[W, B]:
+    """END (section 4.2)."""
+    row, size = _END.get((insn.opcode & 7, insn.opcode >> 3 & 1)), insn.imm
     if row is None or size not in endian.SIZES or insn.off:
-        raise _hole(insn)
-    return Straight(_put(b, 64, dst, lambda r: row(b, r[dst], size, order)), (dst,))
+        raise hole(insn)
+
+    def effect(r: "MutableSequence[W]", memory: "Memory[W]", dst: int, src: None, _: None) -> "Memory[W]":
+        r[dst] = row(b, r[dst], size, order)
+        return memory
+
+    return lambda insn, imm, high: Straight(effect, insn.dst, None, None, (insn.dst,))
 
 
-def _jump(b: Bits[W, B], insn: Insn, imm: W) -> Operation[W, B]:
+def _jump(b: Bits[W, B], insn: Insn) -> Maker[W, B]:
     """JMP and JMP32 (section 4.3)."""
     match insn.opcode:
         case opcodes.GOTO:
-            return Goto(insn.off)
+            return lambda insn, imm, high: Goto(insn.off)
         case opcodes.GOTOL:
-            return Goto(insn.imm)
+            return lambda insn, imm, high: Goto(insn.imm)
         case opcodes.CALL if insn.src in (Call.HELPER, Call.SUBPROGRAM, Call.KFUNC):
-            return Invoke(Call(insn.src), insn.imm)
+            return lambda insn, imm, high: Invoke(Call(insn.src), insn.imm)
         case opcodes.EXIT:
-            return Exit()
+            return lambda insn, imm, high: Exit()
         case opcodes.MAY_GOTO if insn.src == 0:
-            return MayGoto(insn.off)
+            return lambda insn, imm, high: MayGoto(insn.off)
         case _ if insn.opcode == TAIL_CALL:
-            return TailCall()
+            return lambda insn, imm, high: TailCall()
     row = _JUMP.get(insn.opcode & 0xF0)
     if row is None:
-        raise _hole(insn)
-    width = 64 if insn.opcode & 7 == Class.JMP else 32
-    at, source, target = b.at(width), _operand(b, insn, imm, width), _destination(b, insn, width)
-    reads = (insn.dst, insn.src) if insn.opcode & 8 else (insn.dst,)
-
-    def taken(r: Sequence[W]) -> B:
-        holds: B = row(at, target(r), source(r))
-        return holds
-
-    return Branch(taken, insn.off, reads)
+        raise hole(insn)
+    return _branch(b, 64 if insn.opcode & 7 == Class.JMP else 32, row, register=bool(insn.opcode & 8))
 
 
-def _size(insn: Insn) -> int:
-    return Size(insn.opcode >> 3 & 3).bytes
+def _branch(b: Bits[W, B], width: int, row: Any, *, register: bool) -> Maker[W, B]:
+    holds = _at(b, width, row, register=register)
+    if register:
 
+        def on_register(r: "Sequence[W]", dst: int, src: int) -> B:
+            result: B = holds(r[dst], r[src])
+            return result
 
-def _base(insn: Insn, register: int) -> int:
-    """The register that an address comes from: not r11, behind which are arguments past the fifth (7.3)."""
-    if register == opcodes.STACK_ARGUMENTS:
-        raise _hole(insn, "arguments on the stack are not modelled")
-    return register
+        return lambda insn, imm, high: Branch(on_register, insn.dst, insn.src, insn.off, (insn.dst, insn.src))
 
+    def on_immediate(r: "Sequence[W]", dst: int, src: W) -> B:
+        result: B = holds(r[dst], src)
+        return result
 
-def _load_special(b: Bits[W, B], insn: Insn, imm: W, high: int) -> Operation[W, B]:
-    """Class LD: 64-bit immediates (section 5.4) and legacy packet loads (section 5.5)."""
-    mode, src = insn.opcode >> 5, insn.src
-    if insn.opcode == opcodes.WIDE:
-        if insn.src not in tuple(Imm64):
-            raise _hole(insn)
-        if insn.src != Imm64.INTEGER:
-            return Address(insn.dst, Imm64(insn.src), insn.imm, high)
-        word = memory_rows.wide(b, imm, b.at(32).const(high))
-        return Straight(_put(b, 64, insn.dst, lambda r: word), slots=2)
-    if mode not in (Mode.ABS, Mode.IND) or insn.opcode >> 3 & 3 == Size.DW:
-        raise _hole(insn)
-    if mode == Mode.ABS:
-        return PacketLoad(lambda r: imm, _size(insn), (CONTEXT,))
-    at = b.at(32)
-    return PacketLoad(lambda r: at.add(b.extract(r[src], 31, 0), imm), _size(insn), (CONTEXT, src))
-
-
-def _load(b: Bits[W, B], insn: Insn) -> Operation[W, B]:
-    """Class LDX (sections 5.1, 5.2). The guarded loads of the rewrites need the kernel's exception tables."""
-    extend = _LOADS.get(insn.opcode >> 5)
-    if extend is None or (insn.opcode >> 5 == Mode.MEMSX and _size(insn) == 8):
-        raise _hole(insn)
-    return Straight(_loader(b, insn, extend), (insn.src,))
-
-
-def _loader(b: Bits[W, B], insn: Insn, extend: Any) -> Effect[W]:
-    size, dst, src, offset = _size(insn), insn.dst, _base(insn, insn.src), b.const(insn.off)
-
-    def effect(r: MutableSequence[W], memory: Memory[W]) -> Memory[W]:
-        r[dst] = extend(b, memory.load(memory_rows.address(b, r[src], offset), size), size)
-        return memory
-
-    return effect
-
-
-def _store_immediate(b: Bits[W, B], insn: Insn, imm: W) -> Operation[W, B]:
-    """Class ST (section 5.1), and the speculation barrier (include/linux/filter.h), which changes nothing."""
-    if insn.opcode == NOSPEC:
-        return Straight(lambda r, memory: memory)
-    if insn.opcode >> 5 != Mode.MEM:
-        raise _hole(insn)
-    word = b.at(32).sext(imm, 64)
-    return Straight(_storer(b, insn, lambda r: word), (insn.dst,))
-
-
-def _store_register(b: Bits[W, B], insn: Insn) -> Operation[W, B]:
-    """Class STX (sections 5.1, 5.3)."""
-    mode, src = insn.opcode >> 5, insn.src
-    if mode == Mode.MEM:
-        return Straight(_storer(b, insn, lambda r: r[src]), (insn.dst, src))
-    if mode != Mode.ATOMIC:
-        raise _hole(insn)
-    if insn.imm == Atomic.LOAD_ACQ:
-        return Straight(_loader(b, insn, memory_rows.mem), (src,))
-    if insn.imm == Atomic.STORE_REL:
-        return Straight(_storer(b, insn, lambda r: r[src]), (insn.dst, src))
-    return _atomic(b, insn)
-
-
-def _storer(b: Bits[W, B], insn: Insn, value: "Value[W]") -> Effect[W]:
-    size, dst, offset = _size(insn), _base(insn, insn.dst), b.const(insn.off)
-
-    def effect(r: MutableSequence[W], memory: Memory[W]) -> Memory[W]:
-        return memory_rows.store(b, memory, memory_rows.address(b, r[dst], offset), size, value(r))
-
-    return effect
-
-
-def _atomic(b: Bits[W, B], insn: Insn) -> Operation[W, B]:
-    """Read, modify, write (section 5.3), 32 or 64 bits."""
-    row = _ATOMIC.get(insn.imm & ~Atomic.FETCH)
-    size, dst, src, offset = _size(insn), insn.dst, insn.src, b.const(insn.off)
-    complete = insn.imm in (Atomic.XCHG, Atomic.CMPXCHG) or insn.imm & ~Atomic.FETCH < Atomic.XCHG & ~Atomic.FETCH
-    if row is None or size < 4 or not complete:
-        raise _hole(insn)
-    at, top, into = b.at(8 * size), 8 * size - 1, atomic.result_register(insn.imm, src)
-    compares = insn.imm == Atomic.CMPXCHG
-
-    def effect(r: MutableSequence[W], memory: Memory[W]) -> Memory[W]:
-        place = memory_rows.address(b, r[dst], offset)
-        old = memory.load(place, size)
-        operand = b.extract(r[src], top, 0)
-        new = row(at, old, operand, b.extract(r[0], top, 0) if compares else operand)
-        if into is not None:
-            r[into] = at.zext(old, 64)
-        return memory.store(place, size, new)
-
-    return Straight(effect, (dst, src, 0) if compares else (dst, src))
+    word = _immediate(b, width)
+    return lambda insn, imm, high: Branch(on_immediate, insn.dst, word(imm), insn.off, (insn.dst,))

@@ -2,36 +2,51 @@
 
 Straight-line instructions change registers and memory only; the rest say where to go on. `reads` are the
 registers that an instruction reads: a register that holds nothing (None) must not be read. `slots` is the
-number of slots (8 bytes each) that the instruction takes.
+number of slots (8 bytes each) that the instruction takes. What is done often is one function for all
+instructions of a form, and this instruction's operands beside it.
 """
 
 from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic, NamedTuple
 
 from model.bits import B, W
+from model.isa.insn import Insn
 from model.isa.opcodes import Call, Imm64
 from model.memory import Memory
 
-Effect = Callable[[MutableSequence[W], Memory[W]], Memory[W]]
-"""Changes the registers (r0 first, 64 bits each) in place and gives the memory after."""
+Effect = Callable[[MutableSequence[W], Memory[W], int, Any, Any], Memory[W]]
+"""Changes the registers (r0 first, 64 bits each) in place and gives the memory after: registers, memory, operands."""
+
+Taken = Callable[[Sequence[W], int, Any], B]
+"""Whether a branch is taken: registers, operands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Straight(Generic[W]):
-    """Goes on behind itself."""
+class Straight(NamedTuple, Generic[W]):
+    """Goes on behind itself. `effect` takes the operands `dst`, `src` and `offset`.
+
+    `dst` is a register's number, `src` another's or the word of an immediate, `offset` a word of 64 bits; what
+    the form does not have is None. A tuple, as one is made for every instruction that a machine reaches.
+    """
 
     effect: Effect[W]
+    dst: int
+    src: Any
+    offset: Any
     reads: tuple[int, ...] = ()
     slots: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Branch(Generic[W, B]):
-    """Goes on `offset` slots behind itself where `taken` holds, else directly behind itself (RFC 9669, section 4.3)."""
+class Branch(NamedTuple, Generic[W, B]):
+    """Goes on `jump` slots behind itself where `taken` holds, else directly behind itself (RFC 9669, section 4.3).
 
-    taken: Callable[[Sequence[W]], B]
-    offset: int
+    `taken` takes the operands `dst` and `src`, as in `Straight`.
+    """
+
+    taken: Taken[W, B]
+    dst: int
+    src: Any
+    jump: int
     reads: tuple[int, ...]
 
 
@@ -108,3 +123,9 @@ class PerCpu:
 
 
 Operation = Straight[W] | Branch[W, B] | Goto | MayGoto | Invoke | Exit | TailCall | PacketLoad[W] | Address | PerCpu
+
+Maker = Callable[[Insn, W, int], Operation[W, B]]
+"""The operations of one form's instructions, from an instruction, its immediate (32 bits), the second slot's.
+
+Raises `Unsupported` where this instruction of the form has no meaning.
+"""

@@ -11,8 +11,10 @@ from model.isa.opcodes import Call as CallKind
 from model.memory import Memory
 from model.semantics import frames
 from model.semantics import load_store as memory_rows
-from model.semantics.bind import CONTEXT, bind, name_of
+from model.semantics.bind import bind
+from model.semantics.bind_memory import CONTEXT
 from model.semantics.endian import ByteOrder
+from model.semantics.hole import name_of
 from model.semantics.load_store import Packet
 from model.semantics.operation import (
     Address,
@@ -113,14 +115,14 @@ def step(
         if state.registers[register] is None:
             raise frames.Unreadable(register)
     match operation:
-        case Straight(effect, _, slots):
+        case Straight(effect, dst, src, offset, _, slots):
             registers = list(state.registers)
-            memory = effect(registers, state.memory)
+            memory = effect(registers, state.memory, dst, src, offset)
             yield replace(state, registers=tuple(registers), memory=memory, slot=state.slot + slots)
         case Goto(offset):
             yield replace(state, slot=state.slot + 1 + offset)
-        case Branch(taken, offset):
-            yield from _fork(b, state, taken(state.registers), offset)
+        case Branch(taken, dst, src, jump):
+            yield from _fork(b, state, taken(state.registers, dst, src), jump)
         case Invoke(CallKind.HELPER | CallKind.KFUNC):
             yield call(state, insn, imm)
         case Exit():
