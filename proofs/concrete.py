@@ -1,6 +1,7 @@
 """`World` over plain ints: replays a counterexample, or samples values at random."""
 
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 
 from model.bits import IntBits
 from proofs.obligation import Claim, Counterexample, Shown
@@ -61,14 +62,10 @@ def replays(claim: Claim, part: str, counterexample: Counterexample) -> bool:
     return not holds and not world.violated
 
 
-def possible(claim: Claim, state: Counterexample) -> bool:
-    """Whether every assumption of `claim` is true on ints under the values of `state`."""
-    world = IntWorld(lambda name, width: 0, state.words, state.functions)
-    claim(world)
-    return not world.violated
-
-
-def witnesses(claim: Claim, part: str, state: Counterexample) -> bool:
-    """Whether `part` of `claim` is true on ints under the values of `state`, with every assumption true."""
-    world = IntWorld(lambda name, width: 0, state.words, state.functions)
-    return claim(world)[part] and not world.violated
+def outcome(claim: Claim, state: Counterexample, rest: Random | None = None) -> Mapping[str, bool]:
+    """Each part of `claim` on ints under the values of `state`, what it does not tell being 0 or drawn from `rest`;
+    empty where an assumption is false there.
+    """
+    world = IntWorld(lambda name, width: rest.getrandbits(width) if rest else 0, state.words, state.functions)
+    parts = claim(world)
+    return {} if world.violated else parts

@@ -1,13 +1,15 @@
 """From obligations to verdicts, by z3: fixed seed, a time limit for each query, counterexamples replayed on ints."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from random import Random
 from time import perf_counter
 
 import z3
 
 from model.errors import Unsupported
-from proofs.concrete import possible, replays, witnesses
+from proofs.concrete import outcome, replays
 from proofs.obligation import (
     Claim,
     Counterexample,
@@ -27,6 +29,7 @@ SEED = 0
 EFFORT = 2_000_000  # z3 units (about 1 s) for one preference of a counterexample: unlike a time, the same everywhere
 ROUNDS = 24  # states with wrong products that are shut out before real products are asked for
 DEFAULT_TIMEOUT = 5.0  # seconds for one query
+NOWHERE = "no state under the claim's assumptions gets here: what is proved of it is vacuous"
 UNNOTICED = "a planted fault does not make it fail: the proof is vacuous"
 
 
@@ -52,14 +55,28 @@ class _Query:
         self.timeout = max(1, int(timeout * 1000))
         self.known = [*self.world.assumptions, *(self.products.axioms() if self.products is not None else ())]
         self.states = self._solver(*self.known)
-        self.open = self._open()
+        self.seen: set[tuple[str, bool]] = set()
+        self.found: list[Counterexample] = []
 
-    def _open(self) -> Verdict | None:
+    @cached_property
+    def open(self) -> Verdict | None:
         """Why nothing can be said of any part; None where a state satisfies the assumptions."""
-        found = self._search(self.states, [], lambda state: possible(self.claim, state))
+        if self.seen:
+            return None
+        found = self._search(self.states, [], self._learnt)
         if found is None:
             return NoRule("the claim's assumptions contradict each other: a proof would be vacuous")
         return Unknown(f"assumptions: {found.reason}") if isinstance(found, Unknown) else None
+
+    def _learnt(self, state: Counterexample) -> bool:
+        """Notes what is true and false in a state on ints; whether it is one that the assumptions allow."""
+        parts = outcome(self.claim, state)
+        self.seen |= parts.items()
+        self.found += [state] if parts else []
+        return bool(parts)
+
+    def _shows(self, part: str, holds: bool, state: Counterexample) -> bool:
+        return self._learnt(state) and (part, holds) in self.seen
 
     def _solver(self, *conditions: Truth) -> z3.Solver:
         """A solver for one question: z3 simplifies a set of formulas that it sees as a whole far better."""
@@ -70,34 +87,34 @@ class _Query:
         return solver
 
     def valid(self, part: str) -> Verdict:
-        if self.open is not None:
-            return self.open
-        solver, found = self._failing(part)
+        solver, found = self._failing(part, lambda state: replays(self.claim, part, state))
         if found is None:
-            return Proved()
+            return self.open or Proved()
         return found if isinstance(found, Unknown) else Refuted(self._read(self._readable(solver, found, part)))
 
     def fails(self, part: str) -> Verdict:
         """`Proved`: some state refutes `part`. Which one does not matter."""
-        if self.open is not None:
-            return self.open
-        _, found = self._failing(part)
-        return NoRule(UNNOTICED) if found is None else found if isinstance(found, Unknown) else Proved()
+        _, found = self._failing(part, partial(self._shows, part, False))
+        if found is None:
+            return self.open or NoRule(UNNOTICED)
+        return found if isinstance(found, Unknown) else Proved()
 
-    def _failing(self, part: str) -> tuple[z3.Solver, z3.ModelRef | Unknown | None]:
+    def _failing(
+        self, part: str, real: Callable[[Counterexample], bool]
+    ) -> tuple[z3.Solver, z3.ModelRef | Unknown | None]:
         claimed = self.parts[part]
         if isinstance(self.world, IntegerWorld):
             claimed = z3.And(claimed, *self.world.fits)
         solver = self._solver(*self.known, z3.Not(claimed))
-        return solver, self._search(solver, [], lambda state: replays(self.claim, part, state))
+        return solver, self._search(solver, [], real)
 
     def reached(self, part: str) -> Verdict:
         """`Proved`: some state takes the path whose condition is `part`."""
-        if self.open is not None:
-            return self.open
-        found = self._search(self.states, [self.parts[part]], lambda state: witnesses(self.claim, part, state))
+        if (part, True) in self.seen:
+            return Proved()
+        found = self._search(self.states, [self.parts[part]], partial(self._shows, part, True))
         if found is None:
-            return NoRule("no state under the claim's assumptions gets here: what is proved of it is vacuous")
+            return self.open or NoRule(NOWHERE)
         return found if isinstance(found, Unknown) else Proved()
 
     def dead(self, part: str) -> bool:
@@ -151,12 +168,30 @@ class _Query:
         return Counterexample(shown, words, functions)
 
 
+@dataclass(slots=True)
+class _Planted:
+    """What a claim with a planted fault does in states that were found for the claim without it: no solver for most."""
+
+    claim: Claim
+    failed: set[str]
+    tried: int = 0
+
+    def fails(self, part: str, states: Sequence[Counterexample]) -> bool:
+        """Whether `part` is false in one of `states`, on ints; what a state does not tell is drawn at random."""
+        while part not in self.failed and self.tried < len(states):
+            parts = outcome(self.claim, states[self.tried], Random(SEED))
+            self.failed |= {name for name, holds in parts.items() if not holds}
+            self.tried += 1
+        return part in self.failed
+
+
 class Solver:
     """Decides obligations one by one; equal claims once. What is proved of a claim, its planted fault must refute."""
 
     def __init__(self, timeout: float = DEFAULT_TIMEOUT) -> None:
         self._timeout = timeout
         self._queries: dict[tuple[Claim, str], _Query | NoRule] = {}
+        self._planted: dict[tuple[Claim, Claim], _Planted] = {}
         self._decided: dict[tuple[Claim, str, str, str, str], tuple[Verdict, Evidence]] = {}
 
     def decide(self, obligation: Obligation) -> Result:
@@ -195,6 +230,13 @@ class Solver:
             planted = claim.planted(obligation.part)
         except Unsupported as hole:
             return NoRule(f"no fault to plant: {hole}")
+        query = self._query(claim, obligation.over)
+        if isinstance(query, _Query):
+            if obligation.path:
+                query.reached(obligation.path)  # finds a state on the path
+            trial = self._planted.setdefault((claim, planted), _Planted(planted, set()))
+            if trial.fails(obligation.part, query.found):
+                return Proved()
         verdict = self._asked(planted, obligation.over, lambda query: query.fails(obligation.part))
         if isinstance(verdict, Proved) or verdict == NoRule(UNNOTICED):
             return verdict

@@ -32,15 +32,8 @@ R0 = "r0/"  # one part for each way through the instructions: the solver is best
 WHOLE = ("callee_saved", "memory", "kernel", "callbacks")
 REACH = "reach/"
 DEAD = "dead/"
-CALL = Insn(0x85)  # of what is at __bpf_call_base, which is no function of a map
-PLANTED = {
-    "r0": Insn(0xA7, 0, imm=1),  # r0 ^= 1
-    "callee_saved": Insn(0xA7, 6, imm=1),  # r6 ^= 1
-    "memory": Insn(0x72, 10, off=-8),  # *(u8 *)(r10 - 8) = 0
-    "kernel": CALL,
-    "callbacks": CALL,
-}
-"""Faults to plant behind a sequence, by the part that must notice."""
+CLOBBER = (Insn(0x85), Insn(0xA7, 6, imm=1))
+"""Faults to plant behind a sequence: a call of what is at __bpf_call_base, no function of a map; r6 ^= 1."""
 # Values that a counterexample should have, best first: those at the edge of the type, and small ones.
 SMALL = {"value_size": (1, 17), "map_flags": (0,), "bypass_spec_v1": (1,), "key_size": (1,)}
 ENTRIES = (1 << 31, 1, 2)
@@ -111,8 +104,8 @@ class Inline:
         return next((row.reason for row in self.dead if part.startswith(DEAD) and row.path in part), "")
 
     def planted(self, part: str) -> "Inline":
-        """An instruction too many at the end of each sequence, a limit or an error that does not fit, an allocation
-        without the checks that make a path dead.
+        """Each sequence with a call of unknown code at its end, r6 clobbered; a limit or an error that does not fit; an
+        allocation without the checks that make a path dead.
         """
         if part.startswith(DEAD):
             return replace(self, allocation=())
@@ -120,7 +113,7 @@ class Inline:
             return replace(self, limit=1)
         if part == "declines":
             return replace(self, lookup=replace(self.lookup, body=(Decline("EINVAL"),)))
-        return replace(self, extra=(PLANTED[part.partition("/")[0]],))
+        return replace(self, extra=CLOBBER)
 
     def _is_dead(self, path: str) -> bool:
         return any(row.path in path for row in self.dead)

@@ -11,7 +11,7 @@ from model.maps.allocation import ARRAYS, TYPES, rules
 from model.maps.templates import OUTER, compared, copied
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
-from proofs.properties.inline import DEAD, REACH, Dead, IndexMask, Inline
+from proofs.properties.inline import DEAD, R0, REACH, Dead, IndexMask, Inline
 
 HELPER = "map_lookup_elem"
 SLOT = "map_gen_lookup"
@@ -123,7 +123,8 @@ def obligations_of(prefix: str, claim: Inline, origin: str) -> list[Obligation]:
         expect: Literal["valid", "reachable"] = "reachable" if part.startswith(REACH) else "valid"
         why = claim.reason(part)
         where = f"{origin}; {why}" if part.startswith(DEAD) else origin
-        made.append(Obligation(f"{prefix}/{part}", where, claim, part, expect=expect, over="products"))
+        path = part.replace(R0, f"{REACH}inlined/", 1) if part.startswith(R0) else ""
+        made.append(Obligation(f"{prefix}/{part}", where, claim, part, expect=expect, over="products", path=path))
     return made
 
 
