@@ -37,6 +37,11 @@ class Function:
     line: int
 
 
+def place(file: str, line: int) -> str:
+    """ "kernel/bpf/helpers.c:49", the file alone where the line is not known (0)."""
+    return f"{file}:{line}" if line else file
+
+
 @dataclass(frozen=True, slots=True)
 class OpsTable:
     """One `struct bpf_map_ops` initializer; `slots` maps member -> function name, absent where NULL."""

@@ -144,6 +144,7 @@ def release_report(
 ) -> None:
     """Table, refutations, open ones, and (verbose) every obligation with the solver's time for it."""
     out.print(f"Dispatch claims of Linux {release.version} ({release.name}), {abi.name}", markup=False)
+    _provenance(out, release)
     put(out, matrix(cells))
     legend = f"{NOT_ACCEPTED} not accepted by the verifier"
     if any(cell.row.pair is Pair.CLAIMED and cell.verdict is None for cell in cells):
@@ -166,6 +167,12 @@ def release_report(
         markup=False,
         soft_wrap=True,
     )
+
+
+def _provenance(out: Console, release: Release) -> None:
+    """Where the release's data comes from, unless it was read from a tree as a whole."""
+    if release.provenance:
+        out.print(clean(f"from: {release.origin}"), markup=False, soft_wrap=True)
 
 
 def open_lines(cells: Iterable[Cell], *, verbose: bool) -> Iterator[str]:
@@ -200,6 +207,7 @@ def claims_report(
 ) -> None:
     """One line a claim, refutations, open ones, the count."""
     out.print(f"{family.capitalize()} claims of Linux {release.version} ({release.name}), {abi.name}", markup=False)
+    _provenance(out, release)
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     for column in ("claim", "verdict", "obligations"):
         table.add_column(column, no_wrap=True)
