@@ -7,7 +7,7 @@ from enum import Enum
 from model.errors import Unsupported
 from model.isa.insn import Insn
 from model.kernel.abi import Abi
-from model.kernel.release import CType, Prototype, Release
+from model.kernel.release import CType, Prototype, Release, place
 from model.semantics.call import Callee
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
@@ -128,11 +128,11 @@ def obligations(prefix: str, dispatch: Dispatch, origin: str) -> list[Obligation
 def origin(release: Release, map_type: str, helper: str) -> str:
     """Where the three sides of the claim stand in the release's source."""
     row = release.helpers[helper]
-    places = [f"{release.version}: helper {row.function} {row.file}:{row.line}"]
+    places = [f"{release.version}: helper {row.function} {place(row.file, row.line)}"]
     function = release.operation(map_type, row.slot)
     if function is not None:
         places.append(f"operation {function.name} {function.file}:{function.line}")
     rewrite = release.rewrite(helper)
     if rewrite is not None:
-        places.append(f"rewrite {rewrite.function} {rewrite.file}:{rewrite.line}")
+        places.append(f"rewrite {rewrite.function} {place(rewrite.file, rewrite.line)}")
     return ", ".join(places)
