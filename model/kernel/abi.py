@@ -8,8 +8,8 @@ widen its argument?), `int r(long x) { return x; }` (does it extend its result?)
 `void a(long x) { take(x); }` of `void take(int)` (does it extend what it hands over?), each also for `unsigned`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from model.kernel.release import CType
@@ -54,6 +54,17 @@ class Abi:
     document: str
     evidence: str
     jit: Jit
+
+    def rules(self, arguments: Iterable[CType], results: Iterable[CType]) -> "Abi":
+        """What a claim on these types depends on: no names or sources, and no rule where no type is narrow.
+
+        So claims that two ABIs cannot tell apart are one claim.
+        """
+        argument, result = (
+            rule if any(0 < kind.bits < 64 for kind in kinds) else Extension.NOBODY
+            for rule, kinds in ((self.argument, arguments), (self.result, results))
+        )
+        return Abi("", argument, result, "", "", replace(self.jit, source=""))
 
 
 def upper_bits(rule: Extension, kind: CType) -> Upper:

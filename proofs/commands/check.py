@@ -13,7 +13,7 @@ from proofs.check_claims import FAMILIES
 from proofs.check_claims import check as check_claims
 from proofs.check_release import check as check_release
 from proofs.commands.inputs import add_selection
-from proofs.commands.options import abi, add_kernel, kernel, positive_seconds
+from proofs.commands.options import abis, add_kernel, kernels, positive_seconds
 from proofs.obligation import Verdict
 from proofs.outcome import Exit, status
 from proofs.report.text import claims_report, console, release_report
@@ -24,6 +24,7 @@ EXAMPLES = """\
 examples:
   python -m proofs check                                 the newest release, x86-64
   python -m proofs check --kernel 6.1 --match 'dispatch/*/hash/*' --verbose
+  python -m proofs check --kernel all --arch all         every release and ABI; refutations by cause
   python -m proofs check --kernel 6.12 prog.bpf.o        an object, as Linux 6.12 would rewrite it
   bpftool prog dump xlated id 7 > p.txt; bpftool map show -j > m.json
   python -m proofs check --maps m.json p.txt             a program as the kernel runs it
@@ -34,7 +35,7 @@ examples:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="BPF object, bpftool dump, or assembly text")
-    add_kernel(parser)
+    add_kernel(parser, several=True)
     parser.add_argument(
         "--match", metavar="GLOB", help="only obligations whose name, or a path that it begins with, fits GLOB"
     )
@@ -76,7 +77,12 @@ def run(options: argparse.Namespace) -> int:
     ]
     if given:
         raise InputError(f"--{given[0].replace('_', '-')}", "", "expected a FILE to check with it")
-    release, chosen = kernel(options.kernel), abi(options.arch)
+    releases, chosens = kernels(options.kernel), abis(options.arch)
+    if len(releases) * len(chosens) > 1:
+        from proofs.commands.check_matrix import run as run_matrix
+
+        return run_matrix(options, releases, chosens)
+    release, chosen = releases[0], chosens[0]
     solver, out = Solver(options.timeout), console()
     verdicts: list[Verdict] = []
     for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):

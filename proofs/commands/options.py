@@ -10,7 +10,9 @@ from model.kernel.data import available, load_release, load_release_file
 from model.kernel.release import Release
 
 
-def add_kernel(parser: argparse.ArgumentParser) -> None:
+def add_kernel(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """`--kernel` and `--arch`; `several` where the command takes lists of them (`kernels`, `abis`)."""
+    lists = "; all, or more than one with commas between" if several else ""
     parser.add_argument(
         "--kernel",
         metavar="RELEASE",
@@ -22,7 +24,7 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
         "--arch",
         metavar="ARCH",
         default="x86_64",
-        help=f"the C ABI: {', '.join(ABIS)} (default: x86_64)",
+        help=f"the C ABI: {', '.join(ABIS)}{lists} (default: x86_64)",
     )
 
 
@@ -52,10 +54,26 @@ def abi(text: str) -> Abi:
     return found
 
 
+def kernels(text: str) -> list[Release]:
+    """The releases that `--kernel` names: all in the data, or those between commas, each once, in the order given."""
+    names = available() if text == "all" else (text,) if Path(text).is_file() else tuple(text.split(","))
+    found = [kernel(name) for name in dict.fromkeys(names)]
+    by_name: dict[str, Release] = {}
+    for release in found:
+        if by_name.setdefault(release.name, release) != release:
+            raise InputError("--kernel", text[:80], f"expected one release of the name {release.name}")
+    return list(by_name.values())
+
+
+def abis(text: str) -> list[Abi]:
+    """The ABIs that `--arch` names: all, or those between commas, each once."""
+    return list(dict.fromkeys(ABIS.values() if text == "all" else map(abi, text.split(","))))
+
+
 def positive_seconds(text: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?", text) or not 0 < float(text) <= 86400:
         raise argparse.ArgumentTypeError(f"expected seconds, more than 0 and at most 86400, not {text!r}")
     return float(text)
 
 
-__all__ = ["abi", "add_kernel", "available", "kernel", "positive_seconds"]
+__all__ = ["abi", "abis", "add_kernel", "available", "kernel", "kernels", "positive_seconds"]

@@ -1,7 +1,7 @@
 """The Dispatch claims of a release: which pairs there are, and each pair's claim from the release's rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from model.errors import Unsupported
@@ -92,8 +92,9 @@ def claim(
         if symbol not in release.functions:
             raise Unsupported(f"the release's data has no prototype of {symbol}")
     names = {symbol: f"f{i}" for i, symbol in enumerate(symbols)}
+    crossed = [*(release.slots[slot] for slot in slots), *(release.functions[symbol].prototype for symbol in symbols)]
     return Dispatch(
-        abi=replace(abi, name="", document="", evidence="", jit=replace(abi.jit, source="")),
+        abi=abi.rules([param for one in crossed for param in one.params], [one.result for one in crossed]),
         helper=HelperBody(
             tuple(_shape(param) for param in row.params),
             row.slot,

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from model.errors import Unsupported
 from model.kernel.abi import Abi
-from model.kernel.c_body import Body, Call, Container, Member, nodes_of
-from model.kernel.release import Emit, GenLookup, If, Offset, Release
+from model.kernel.c_body import Body, Call, Container, Integer, Member, nodes_of
+from model.kernel.release import CType, Emit, GenLookup, If, Offset, Release
 from model.maps.allocation import ARRAYS, TYPES, rules
 from model.maps.templates import OUTER, compared, copied
 from proofs.concrete import IntWorld
@@ -51,7 +51,7 @@ def inline_claim(release: Release, abi: Abi, map_type: str, inner: bool = False)
         raise Unsupported(f"{map_type} can be no inner map")
     bodies = _reached(release, operation)
     return Inline(
-        abi=abi,
+        abi=_rules(abi, bodies),
         map_type=map_type,
         allocation=tuple(rules(map_type, release.name)),
         copied=copied(map_type, release.name) if inner else (),
@@ -64,6 +64,17 @@ def inline_claim(release: Release, abi: Abi, map_type: str, inner: bool = False)
         inner=release.meta_equal[map_type] if inner else "",
         dead=DEADS.get(map_type, ()),
     )
+
+
+def _rules(abi: Abi, bodies: list[Body]) -> Abi:
+    """Only the functions whose bodies are not known are called as the ABI says."""
+    unknown = [body for body in bodies if body.steps is None]
+    handed = [param.type for body in unknown for param in body.params]
+    kinds = [
+        [CType("", c.bits, c.signed) for c in row if isinstance(c, Integer)]
+        for row in (handed, [b.result for b in unknown])
+    ]
+    return abi.rules(*kinds)
 
 
 def _placeless(node: Any) -> Any:
