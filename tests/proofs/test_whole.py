@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from gen.programs import Generated, programs
+from gen.small import Generated, programs
 from model.errors import Unsupported
 from model.facts import analyse
 from model.isa.insn import Insn
