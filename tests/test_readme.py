@@ -1,27 +1,27 @@
-"""The README's verdict table is what the checker says."""
+"""The README's verdict table is what the checker says, kernel by kernel and ABI by ABI."""
 
-import re
 from pathlib import Path
 
 from model.kernel.abi import ABIS
 from model.kernel.data import available, load_release
-from proofs.check_release import check
-from proofs.outcome import word
+from proofs.check_matrix import check, groups
+from proofs.report.matrix import counts
 from proofs.solver import Solver
 
 README = Path(__file__).resolve().parent.parent / "README.md"
-ROW = re.compile(r"\| (\d+\.\d+) +" + r"\| +(\d+) " * 4)
-COLUMNS = ("proved", "refuted", "unknown", "unsupported")
 
 
 def test_verdict_table() -> None:
     text = README.read_text(encoding="utf-8")
-    table = text.split("<!-- verdicts -->")[1].split("<!-- /verdicts -->")[0]
-    written = {row[0]: tuple(int(n) for n in row[1:]) for row in ROW.findall(table)}
-    solver = Solver()
-    found = {}
-    for name in available():
-        verdicts = [cell.verdict for cell in check(load_release(name), ABIS["x86_64"], solver)]
-        words = [word(verdict) for verdict in verdicts if verdict is not None]
-        found[name] = tuple(words.count(column) for column in COLUMNS)
-    assert written == found
+    written = text.split("<!-- verdicts -->")[1].split("<!-- /verdicts -->")[0].strip()
+    releases, solver = [load_release(name) for name in available()], Solver()
+    squares = check("dispatch", releases, list(ABIS.values()), solver)
+    cells = {(square.release.name, square.abi.name): counts(square) for square in squares}
+    rows = ["| kernel | " + " | ".join(ABIS) + " |", "|---" + "|---:" * len(ABIS) + "|"]
+    rows += [f"| {name} | " + " | ".join(cells[name, abi] for abi in ABIS) + " |" for name in available()]
+    found = "\n".join(rows)
+    assert written == found, f"the table should be\n{found}"
+    told = text.split("<!-- causes -->")[1].split("<!-- /causes -->")[0]
+    causes = {group.cause.name: len(group.findings) for group in groups(squares, solver, releases)}
+    assert [f"| {name} | {count} |" for name, count in causes.items() if f"| {name} | {count} |" not in told] == []
+    assert told.count("\n| ") == 1 + len(causes)
