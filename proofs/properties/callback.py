@@ -10,7 +10,7 @@ it is given. RHASH (7.2 on): the next element is asked for by the key of this on
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from model.bits import B, W
@@ -30,6 +30,7 @@ from model.world import World
 from proofs.properties.callback_c import Turn, Turns
 from proofs.properties.callback_code import NEXT_KEY, Code
 from proofs.properties.inline import index_kept
+from proofs.properties.planted import faulty_walk
 
 REACH = "reach/"
 PARTS = ("flags", "base", "key", "value", "arguments", "stop", "count", "next", "end")
@@ -95,6 +96,10 @@ class Callback:
             return f"the count of {narrowest.bits} bits (signed) is negative from 2^{narrowest.bits - 1} callbacks on"
         return ""
 
+    def planted(self, part: str) -> "Callback":
+        """One edit of the walk's C."""
+        return replace(self, code=faulty_walk(self.code, self.kind, part))
+
     # what all walks share
 
     def _parameters(self, world: World[W, B]) -> Parameters[W]:
@@ -148,15 +153,10 @@ class Callback:
         guard, value = entered.left
         same = iff(world, guard, flags_refused(b, flags))
         refused = b.eq(self._result(world, value), b.const(-EINVAL))
-        return {"flags": b.conj(same, b.disj(b.negate(guard), refused))}
+        reach = {REACH + "refused": guard, REACH + "begun": b.negate(guard)}
+        return reach | {"flags": b.conj(same, b.disj(b.negate(guard), refused))}
 
-    def _step(
-        self,
-        world: World[W, B],
-        made: W,
-        turn: Turn[W, B],
-        element: "tuple[B, W]",
-    ) -> dict[str, B]:
+    def _step(self, world: World[W, B], made: W, turn: Turn[W, B], element: "tuple[B, W]") -> dict[str, B]:
         """A turn with an element; `element` has whether its key is handed over, and the address of its value."""
         b = world.bits(REGISTER)
         call, following = turn.call, b.add(made, b.const(1))
@@ -206,7 +206,9 @@ class Callback:
         value = self._element(world, there, narrow_.bvand(key, there.index_mask), before)
         parts = self._step(world, made, turn, (_own_key(world, turn.call, key), value))
         parts["base"] = self._first(world, turns, total)
-        more = iff(world, turns.test(turn.following), b.ult(nth, total))
+        another = turns.test(turn.following)
+        more = iff(world, another, b.ult(nth, total))
+        parts |= {REACH + "another": another, REACH + "last": b.negate(another)}
         parts["next"] = b.conj(more, turns.at_turn(turn.following, nth))
         parts["end"] = self._ended(world, turns, turn, made)
         return parts
@@ -253,11 +255,13 @@ class Callback:
         heads = before.load(b.add(self._map(world), self._offset(world, "bpf_htab", "buckets")), 8)
         place = b.add(heads, b.mul(bucket, size_of(world, "bucket")))
         nth = b.add(bucket, b.const(1))
+        another = turns.test(turn.following)
+        parts |= {REACH + "another-bucket": another, REACH + "last-bucket": b.negate(another)}
         parts["base"] = self._first(world, turns, count)
         parts["next"] = b.conj(
             b.eq(at.head, b.add(place, self._offset(world, "bucket", "head"))),
             b.eq(turns.position(turn), before.load(node, 8)),
-            iff(world, turns.test(turn.following), b.ult(nth, count)),
+            iff(world, another, b.ult(nth, count)),
             turns.at_turn(turn.following, nth),
         )
         parts["end"] = self._ended(world, turns, turn, made)
@@ -287,6 +291,7 @@ class Callback:
         parts["next"] = b.conj(*asked, b.eq(turns.cursor(turn.following), key))
         last = turns.turn(turn.following, found=none)
         guard, value_ = last.left
+        parts[REACH + "last"] = guard
         following = b.add(made, b.const(1))
         parts["end"] = b.conj(
             turns.counts(turn.following, following),

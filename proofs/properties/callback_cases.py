@@ -61,7 +61,8 @@ def obligations_of(prefix: str, claim: Callback, origin: str) -> list[Obligation
     made = []
     for part in claim(IntWorld(lambda name, width: 0)):
         expect: Literal["valid", "reachable"] = "reachable" if part.startswith(REACH) else "valid"
-        made.append(Obligation(f"{prefix}/{part}", origin, claim, part, expect=expect, over="products"))
+        path = f"{REACH}stopped" if part in ("stop", "count") else ""
+        made.append(Obligation(f"{prefix}/{part}", origin, claim, part, expect=expect, over="products", path=path))
     return made
 
 

@@ -6,7 +6,7 @@ from model.errors import Unsupported
 from model.kernel.data import load_release
 from proofs.obligation import Refuted
 from proofs.outcome import word
-from proofs.properties.callback import PARTS, REACH
+from proofs.properties.callback import KINDS, PARTS, REACH
 from proofs.properties.callback_cases import callback_claim, callback_obligations, callback_types
 from proofs.solver import Result, Solver
 
@@ -17,6 +17,12 @@ COUNTED = {"count", "end"}
 # Parts that are refuted when a walk may have 2^31 callbacks: an `int` result (6.1), an `int` num_elems (RHASH; the
 # other hashes have too few elements for that).
 HASHES = ("hash", "percpu_hash", "lru_hash", "lru_percpu_hash")
+PATHS = {
+    "array": ("refused", "begun", "stopped", "going-on", "another", "last"),
+    "hash": ("refused", "begun", "stopped", "going-on", "another-bucket", "last-bucket"),
+    "rhash": ("refused", "begun", "stopped", "going-on", "last"),
+}
+"""Of the C by the kind of the walk: flags refused or not, a callback's stop or none, another turn behind it or none."""
 NONE: set[str] = set()
 REFUTED = {
     ("6.1", "array"): COUNTED,
@@ -41,9 +47,9 @@ def test_every_walk_has_a_claim() -> None:
 @pytest.mark.parametrize(("release", "kind"), REFUTED)
 def test_walks_of_fewer_than_2_31_callbacks_are_proved(release: str, kind: str) -> None:
     results = decided(release, kind, bounded=True)
-    assert {result.obligation.part: word(result.verdict) for result in results} == dict.fromkeys(
-        [*PARTS, f"{REACH}stopped", f"{REACH}going-on"], "proved"
-    )
+    paths = [f"{REACH}{path}" for path in PATHS[KINDS[kind]]]
+    verdicts = {result.obligation.part: word(result.verdict) for result in results}
+    assert verdicts == dict.fromkeys([*PARTS, *paths], "proved")
     assert {result.obligation.expect for result in results if result.obligation.part.startswith(REACH)} == {"reachable"}
     assert all(result.obligation.name.startswith(f"callback/{release}/{kind}/bounded/") for result in results)
 

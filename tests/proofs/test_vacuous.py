@@ -55,7 +55,7 @@ def test_dispatch_is_not_vacuous(release: str) -> None:
     )
 
 
-@pytest.mark.parametrize("family", ["inline", "products"])
+@pytest.mark.parametrize("family", ["inline", "callback", "products"])
 @pytest.mark.parametrize("release", ["7.3", "6.1"])
 def test_no_claim_of_a_release_is_vacuous(release: str, family: str) -> None:
     """Every obligation has assumptions that can hold, every path of both sides is taken, every fault is noticed."""
