@@ -1,8 +1,9 @@
 """Which map of the program after is which map of the program before: by id, by name, by the order of their loads.
 
-The rewrite neither adds nor removes 64-bit loads of maps, so the loads correspond one by one. Of two dumps of one
-object the ids may differ (it was loaded twice) and names may be cut (BPF_OBJ_NAME_LEN, include/uapi/linux/bpf.h);
-what may not differ is a name, type or size that both sides tell, and one map here must be one map there.
+Where both sides name all maps, a name is a map. Else: the rewrite neither adds nor removes 64-bit loads of maps, so
+the loads correspond one by one. Of two dumps of one object the ids may differ (it was loaded twice) and names may be
+cut (BPF_OBJ_NAME_LEN, include/uapi/linux/bpf.h); what may not differ is a name, type or size that both sides tell, and
+one map here must be one map there.
 """
 
 from collections.abc import Mapping
@@ -20,12 +21,14 @@ class Loads:
     """`before` and `after` with maps by one numbering, `before`'s; each map has what either side tells of it.
 
     `loads` has the load after for each load of a map before; `differ` says at a load (before) how its maps differ.
+    `clash` says how a map that both sides name alike is not one map ("" where there is none such).
     """
 
     before: Program
     after: Program
     loads: Mapping[int, int]
     differ: Mapping[int, str]
+    clash: str = ""
 
 
 def paired(before: Program, after: Program) -> Loads:
@@ -37,23 +40,47 @@ def paired(before: Program, after: Program) -> Loads:
     loads: dict[int, int] = {}
     differ: dict[int, str] = {}
     maps = list(before.maps)
-    for (slot, ref), (at, other) in zip(here, there, strict=False):
+    for (slot, ref), (at, found) in zip(here, there, strict=False):
         loads[slot] = at
-        one, two = maps[ref.map], after.maps[other.map]
-        known = numbers.setdefault(ref.map, other.map)
+        one, two = maps[ref.map], after.maps[found.map]
+        known = numbers.setdefault(ref.map, found.map)
         reason = _differ(before.maps[ref.map], two)
-        if known != other.map:
+        if known != found.map:
             reason = reason or f"map {one.name} is {after.maps[known].name} at an earlier load and {two.name} here"
-        elif back.setdefault(other.map, ref.map) != ref.map:
-            reason = reason or f"maps {maps[back[other.map]].name} and {one.name} are both {two.name} after"
-        elif ref.offset != other.offset:
-            reason = reason or f"byte {ref.offset} of the value of {one.name} is byte {other.offset} after"
+        elif back.setdefault(found.map, ref.map) != ref.map:
+            reason = reason or f"maps {maps[back[found.map]].name} and {one.name} are both {two.name} after"
+        elif ref.offset != found.offset:
+            reason = reason or f"byte {ref.offset} of the value of {one.name} is byte {found.offset} after"
         if reason:
             differ[slot] = reason
         else:
             maps[ref.map] = _merged(one, two)
-    table = {there: here for here, there in numbers.items()}
-    return Loads(replace(before, maps=tuple(maps)), _renumbered(after, tuple(maps), table), loads, differ)
+    table = {other: mine for mine, other in numbers.items()}
+    clash = ""
+    named = _by_name(before, after)
+    if named is not None:
+        table = named
+        told = [_differ(before.maps[mine], after.maps[other]) for other, mine in named.items()]
+        clash = next((reason for reason in told if reason), "")
+        for other, mine in named.items():
+            maps[mine] = _merged(maps[mine], after.maps[other])
+    return Loads(replace(before, maps=tuple(maps)), _renumbered(after, tuple(maps), table), loads, differ, clash)
+
+
+def _by_name(before: Program, after: Program) -> dict[int, int] | None:
+    """The number before of each map that the program after uses; None where names do not tell."""
+    here, there = (sorted({ref.map for ref in one.refs.values() if isinstance(ref, MapRef)}) for one in (before, after))
+    used = [*(before.maps[number] for number in here), *(after.maps[number] for number in there)]
+    if not all(_own(one) for one in used):
+        return None
+    found: dict[int, int] = {}
+    for other in there:
+        same = [number for number, one in enumerate(before.maps) if _called(one.name, after.maps[other].name)]
+        if len(same) > 1 or set(same) & set(found.values()):
+            return None
+        if same:
+            found[other] = same[0]
+    return found
 
 
 def _renumbered(after: Program, maps: tuple[Map, ...], numbers: Mapping[int, int]) -> Program:

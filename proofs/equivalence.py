@@ -20,10 +20,11 @@ from proofs.align import Alignment, Change, Gap, Rewritten, Walk, distances, rel
 from proofs.cfg import refuse_recursion
 from proofs.check_program import lines_of
 from proofs.claims import Answer, Claims
-from proofs.equiv_maps import paired
+from proofs.equiv_maps import Loads, paired
+from proofs.limit import NO_LIMIT, Limit
 from proofs.obligation import Counterexample, NoRule, Proved, Refuted, Shown, Unknown, Verdict
 from proofs.outcome import worst
-from proofs.pair_search import Witness, search
+from proofs.pair_search import Guess, Pair, Witness, search
 from proofs.properties import patching
 from proofs.site import Site, described
 
@@ -33,7 +34,8 @@ class Equivalence:
     """The answer. `before` and `after` have maps by one numbering; `parts` are the structure's verdicts by name.
 
     `witness` is an input on which the two differ; `untried` says why none could be looked for. `offsets` are the
-    members' offsets that inlined lookups of a dump have, taken as they are (a build decides them).
+    members' offsets that inlined lookups of a dump have, taken as they are (a build decides them). `linked` is the
+    program after as the machine can run it, where it can.
     """
 
     before: Program
@@ -46,6 +48,7 @@ class Equivalence:
     witness: Witness | None = None
     untried: str = ""
     offsets: Mapping[str, int] = field(default_factory=dict)
+    linked: Program | None = None
 
     @property
     def at(self) -> tuple[int, int] | None:
@@ -65,6 +68,7 @@ def equivalent(
     config: Config,
     assumptions: Sequence[Assumption] = (),
     relocs: Mapping[int, Reloc] | None = None,
+    limit: Limit = NO_LIMIT,
 ) -> Equivalence:
     """Whether `after` means what `before` means. Linear in their lengths, but for the search of a witness.
 
@@ -74,13 +78,14 @@ def equivalent(
     loads = paired(before, after)
     try:
         refuse_recursion(loads.before)
+        refuse_recursion(loads.after)
         facts = analyse(loads.before, claims.release, assumptions, speculative=config.unprivileged)
         walk = Walk(loads, facts, claims.release, config, claims.symbols, claims.functions)
         found = walk.run()
         lines = lines_of(before, [site.slot for site in found.sites])
         sites = tuple(_site(site, claims, lines.get(site.slot)) for site in found.sites)
         parts = _structure(loads.before, found)
-        parts |= _maps(loads.differ, loads.before, found, facts.reached)
+        parts |= _maps(loads, found, facts.reached)
         offsets, clash = _offsets(found)
         if clash:
             parts["layout"] = Unknown(clash)
@@ -90,22 +95,29 @@ def equivalent(
     answer = Equivalence(loads.before, found.program, verdict, sites, parts, found.moved, found.gap, offsets=offsets)
     if isinstance(verdict, Proved):
         return answer
-    return _tried(answer, found, claims, config, relocs)
-
-
-def _tried(
-    answer: Equivalence, found: Alignment, claims: Claims, config: Config, relocs: Mapping[int, Reloc] | None
-) -> Equivalence:
-    """The answer with what running both programs shows."""
     try:
-        after = _linked(answer, found, claims, config, relocs)
-        registers = any(isinstance(site.verdict, Refuted) for site in answer.sites)
-        witness = search(answer.before, after, claims.release, claims.abi, answer.moved, registers=registers)
+        if loads.clash:
+            raise Unsupported(f"a run of two programs with different maps: {loads.clash}")
+        answer = replace(answer, linked=_linked(answer, found, claims, config, relocs))
     except Unsupported as hole:
         return replace(answer, untried=str(hole))
+    return tried(answer, claims, limit)
+
+
+def tried(answer: Equivalence, claims: Claims, limit: Limit, guesses: Sequence[Guess] = ()) -> Equivalence:
+    """The answer with what running both programs shows; `guesses` are inputs to begin with."""
+    if answer.linked is None:
+        return answer
+    registers = any(isinstance(site.verdict, Refuted) for site in answer.sites) and not guesses
+    pair = Pair(answer.before, answer.linked, claims.release, claims.abi, answer.moved, limit)
+    try:
+        witness = search(pair, guesses, registers=registers)
+    except Unsupported as hole:
+        return replace(answer, untried=str(hole), linked=None)
     if witness is None:
-        return replace(answer, untried="on no input that was tried do the two differ")
-    return replace(answer, witness=witness, verdict=Refuted(Counterexample(_shown(witness), {}, {})))
+        cut = f"; nothing is said of runs that are cut short ({pair.cut})" if pair.cut else ""
+        return replace(answer, untried=f"on no input that was tried do the two differ{limit.note()}{cut}")
+    return replace(answer, witness=witness, untried="", verdict=Refuted(Counterexample(_shown(witness), {}, {})))
 
 
 def _linked(
@@ -197,11 +209,15 @@ def _signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-def _maps(differ: Mapping[int, str], before: Program, found: Alignment, reached: bytes) -> dict[str, Verdict]:
-    """Loads of other maps, as far as the walk came and where a path leads."""
-    for slot, reason in sorted(differ.items()):
+def _maps(loads: Loads, found: Alignment, reached: bytes) -> dict[str, Verdict]:
+    """Loads of other maps, as far as the walk came and where a path leads. Behind a gap the loads may have another
+    order.
+    """
+    for slot, reason in sorted(loads.differ.items()):
         if slot < len(found.moved) and (not reached or reached[slot]):
-            shown = Shown(f"{reason}: the load at slot", 32, before.base + slot)
+            if found.gap is not None:
+                return {"maps": Unknown(f"{reason}: the load at slot {loads.before.base + slot}")}
+            shown = Shown(f"{reason}: the load at slot", 32, loads.before.base + slot)
             return {"maps": Refuted(Counterexample((shown,), {}, {}))}
     return {"maps": Proved()}
 

@@ -1,33 +1,50 @@
 """An input on which two programs differ, found by trying and then made small. Deterministic: one seed, bounded tries.
 
-What is tried comes from the programs: the keys that they ask their maps for, the numbers that they compare with.
+What is tried comes from the programs: the keys that they ask their maps for, the numbers that they compare with; and
+from whoever has a guess.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from random import Random
 
 from model.errors import Unsupported
 from model.kernel.abi import Abi, Extension
 from model.kernel.release import Release
+from model.machine.outcome import Fault
+from model.machine.outcome import Limit as Overrun
 from model.program import Map, Program
-from proofs.pair_run import CONTEXT, End, Entry, Input, Parting, differ, parting, run, used_maps
+from proofs.limit import Limit
+from proofs.pair_ends import Parting, Split, alike, differ, parting, parting_of, split
+from proofs.pair_run import CONTEXT, PROGRAMS, End, Entry, Input, run, used_maps
+from proofs.pair_shrink import smaller
 
 SEED = 1
 RANDOM_TRIES = 120
 SHRINKS = 400
-NUMBERS, FIELDS = 48, 6
+NUMBERS, FIELDS, KEYS = 48, 6, 32
 BUDGET = 600_000
 """Instructions of all runs of one search: some seconds. A run costs RUN more, and one more for BYTES of its maps."""
 RUN, BYTES = 200, 64
 FILL = 64
 """Elements that are put into a map at most, to have it full."""
+PLAIN = 7
+"""What an element holds where nothing else is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """An input to begin with, and what its elements may hold."""
+
+    given: Input
+    values: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """`what` differs (r0, the context, "map N") when both programs are run with `given`; `parts` tells where.
+    """`what` differs (r0, the context, "map N", the end) when both programs are run with `given`; `parts` is the step
+    where registers part, `split` the first deed that is not the same.
 
     `what` is "" where only a register on the way does.
     """
@@ -37,30 +54,45 @@ class Witness:
     before: End
     after: End
     parts: Parting | None
+    split: Split | None = None
 
 
 @dataclass(slots=True)
 class Pair:
-    """Two programs to be run with one input; `after` links to the machine's layout already."""
+    """Two programs to be run with one input; `after` links to the machine's layout already.
+
+    `cut` is how a run first ended of which nothing is said: the program before faults, or one does not end in time.
+    """
 
     before: Program
     after: Program
     release: Release
     abi: Abi
-    maps: Sequence[int]
     moved: Sequence[int]
+    limit: Limit
     registers: bool = False
     left: int = BUDGET
+    cut: str = ""
+    maps: Mapping[int, Map] = field(init=False)  # those that either uses
+
+    def __post_init__(self) -> None:
+        numbers = sorted({*used_maps(self.before), *used_maps(self.after)})
+        known = [*self.before.maps, *self.after.maps[len(self.before.maps) :]]
+        self.maps = {number: known[number] for number in numbers}
 
     def ends(self, given: Input, *, trace: bool = False) -> tuple[End, End]:
         before = run(self.before, self.maps, self.release, self.abi, given, trace=trace)
         after = run(self.after, self.maps, self.release, self.abi, given, trace=trace)
         self.left -= RUN + before.outcome.steps + after.outcome.steps + before.size // BYTES
+        if isinstance(before.outcome, Fault | Overrun):
+            self.cut = self.cut or f"the program before: {before.outcome}"
+        elif isinstance(after.outcome, Overrun):
+            self.cut = self.cut or f"the program after: {after.outcome}"
         return before, after
 
     def differs(self, given: Input) -> bool:
         """Whether the input is a witness; one that the machine has no meaning for is none, nor is one too many."""
-        if self.left <= 0:
+        if self.left <= 0 or self.limit.over:
             return False
         try:
             one, two = self.ends(given, trace=self.registers)
@@ -69,30 +101,48 @@ class Pair:
         return bool(differ(one, two)) or (self.registers and self.parting(one, two) is not None)
 
     def parting(self, before: End, after: End) -> Parting | None:
-        if len(self.moved) != len(self.before.insns) + 1:
+        """Where registers part; not told of instructions that only look alike when that is all there is to tell."""
+        if len(self.moved) == len(self.before.insns) + 1:
+            return parting(before.moments, after.moments, self.moved)
+        if self.registers:
             return None
-        return parting(before.moments, after.moments, self.moved)
+        return parting_of(before.moments, after.moments, alike(self.before.insns, self.after.insns))
 
 
-def search(
-    before: Program, after: Program, release: Release, abi: Abi, moved: Sequence[int], *, registers: bool
-) -> Witness | None:
-    """A small input on which the two differ, None where none was found.
+def search(pair: Pair, guesses: Sequence[Guess] = (), *, registers: bool = False) -> Witness | None:
+    """A small input on which the two differ, None where none was found; where there are guesses, near these.
 
     What differs is what a user can see at the end; with `registers`, where no such input is found, one on which the
     two differ in a register on the way (`Witness.what` is then ""). Raises `Unsupported` where the machine cannot run
     one of them, whatever the input.
     """
-    pair = Pair(before, after, release, abi, sorted({*used_maps(before), *used_maps(after)}), moved)
     for deep in (False, True)[: 1 + registers]:
         pair.registers, pair.left = deep, BUDGET
-        found = next((given for given in _inputs(pair) if pair.differs(given)), None)
+        tried = _guessed(pair, guesses) if guesses else _inputs(pair)
+        found = next((given for given in tried if pair.differs(given)), None)
         if found is not None:
             pair.left = BUDGET
             small = _shrunk(pair, found)
             one, two = pair.ends(small, trace=True)
-            return Witness(small, differ(one, two), one, two, pair.parting(one, two))
+            parts = pair.parting(one, two)
+            return Witness(small, differ(one, two), one, two, parts, split(one.events, two.events))
     return None
+
+
+def _guessed(pair: Pair, guesses: Sequence[Guess]) -> Iterator[Input]:
+    """Each guess alone, then with elements at the keys that the programs then ask for, holding each of its values."""
+    for guess in guesses:
+        keys: list[tuple[int, bytes]] = []
+        for given in (guess.given, replace(guess.given, ones=True)):
+            yield given
+            try:
+                ends = pair.ends(given)
+            except Unsupported:
+                continue
+            keys = list(dict.fromkeys([*keys, *ends[0].keys, *ends[1].keys]))[:KEYS]
+            for value in (PLAIN, *guess.values):
+                for entries in _entries(pair, keys, value, full=value == PLAIN):
+                    yield replace(given, entries=entries)
 
 
 def _inputs(pair: Pair) -> Iterator[Input]:
@@ -103,30 +153,35 @@ def _inputs(pair: Pair) -> Iterator[Input]:
     if pair.abi.result is Extension.NOBODY:
         kinds.append(replace(base, ones=True))  # after all others: compilers leave zeros more often
     keys = list(dict.fromkeys(before.keys + after.keys))
-    numbers, fields = _numbers(pair.before), _fields(pair.before)
+    numbers = list(dict.fromkeys([*_numbers(pair, pair.before), *_numbers(pair, pair.after)]))[:NUMBERS]
+    fields = list(dict.fromkeys([*_fields(pair.before), *_fields(pair.after)]))[:FIELDS]
     for kind in kinds:
         yield kind
-        for entries in _entries(pair.before.maps, keys):
+        for entries in _entries(pair, keys, PLAIN):
             yield replace(kind, entries=entries)
     for (at, size), number in product(fields, numbers):
         yield replace(base, context=_put(base.context, at, size, number))
+    for number in numbers:
+        yield replace(base, numbers=(number,))
+        for entries in _entries(pair, keys[:2], number, full=False):
+            yield replace(base, entries=entries)
     draw = Random(SEED)
     for _ in range(RANDOM_TRIES if pair.left > 0 else 0):
         given = _random(pair, draw, keys, numbers, fields, draw.choice(kinds))
         yield given
         try:
-            keys = list(dict.fromkeys([*keys, *run(pair.before, pair.maps, pair.release, pair.abi, given).keys]))[:32]
+            keys = list(dict.fromkeys([*keys, *run(pair.before, pair.maps, pair.release, pair.abi, given).keys]))[:KEYS]
         except Unsupported:
             continue
 
 
-def _numbers(program: Program) -> list[int]:
+def _numbers(pair: Pair, program: Program) -> list[int]:
     """What the program compares with and moves, its maps' sizes, and neighbours: where its branches turn."""
     known = [insn.imm for insn in program.insns if insn.opcode & 7 in (4, 5, 6, 7) and insn.opcode != 0x85]
-    known += [program.maps[number].max_entries or 0 for number in used_maps(program)]
+    known += [pair.maps[number].max_entries or 0 for number in used_maps(program)]
     near = {number + step for number in known for step in (-1, 0, 1)}
     edges = {0, 1, -1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1}
-    return sorted({number & ((1 << 64) - 1) for number in near | edges})[:NUMBERS]
+    return sorted({number & ((1 << 64) - 1) for number in near | edges})
 
 
 def _fields(program: Program) -> list[tuple[int, int]]:
@@ -137,7 +192,7 @@ def _fields(program: Program) -> list[tuple[int, int]]:
         for insn in program.insns
         if insn.opcode & 7 == 1 and insn.src != 10 and 0 <= insn.off <= CONTEXT - 8
     }
-    return sorted(found)[:FIELDS]
+    return sorted(found)
 
 
 def _put(data: bytes, at: int, size: int, number: int) -> bytes:
@@ -148,34 +203,39 @@ def _value(one: Map, number: int) -> bytes:
     return number.to_bytes(8, "little")[: one.value_size or 0].ljust(one.value_size or 0, b"\0")
 
 
-def _entries(maps: Sequence[Map], keys: Sequence[tuple[int, bytes]]) -> Iterator[tuple[Entry, ...]]:
-    """The keys that were asked for, one by one, two by two, all; then maps that are full."""
-    single = [_entry(maps, number, key) for number, key in keys]
+def _entries(
+    pair: Pair, keys: Sequence[tuple[int, bytes]], value: int, *, full: bool = True
+) -> Iterator[tuple[Entry, ...]]:
+    """The keys that were asked for, one by one, two by two, all; then (`full`) maps that are full."""
+    single = [_entry(pair.maps[number], number, key, value) for number, key in keys]
     there = [entry for entry in single if entry is not None]
     yield from ((entry,) for entry in there)
     yield from combinations(there[:8], 2)
-    for number in dict.fromkeys(number for number, _ in keys):
-        one = maps[number]
+    if len(there) > 2:
+        yield tuple(there)
+    for number in dict.fromkeys(number for number, _ in keys) if full else ():
+        one = pair.maps[number]
         most = one.max_entries or 0
         if 0 < most <= FILL and "array" not in (one.type or ""):
-            yield tuple(_others(maps, number, most))
+            yield tuple(_others(one, number, most))
 
 
-def _entry(maps: Sequence[Map], number: int, key: bytes) -> Entry | None:
-    one = maps[number]
+def _entry(one: Map, number: int, key: bytes, value: int) -> Entry | None:
     if one.type in ("array_of_maps", "hash_of_maps", "bloom_filter"):
         return None
+    if one.type == PROGRAMS:  # each program returns another number
+        return Entry(number, key, (0x1000 + int.from_bytes(key, "little")).to_bytes(8, "little"))
     if not one.key_size:
-        return Entry(number, b"", _value(one, 7))
+        return Entry(number, b"", _value(one, value))
     if "array" in (one.type or "") and int.from_bytes(key, "little") >= (one.max_entries or 0):
         return None
-    return Entry(number, key, _value(one, 7))
+    return Entry(number, key, _value(one, value))
 
 
-def _others(maps: Sequence[Map], number: int, most: int) -> Iterator[Entry]:
+def _others(one: Map, number: int, most: int) -> Iterator[Entry]:
     for count in range(most):
-        key = (0xA000 + count).to_bytes(8, "little")[: maps[number].key_size or 0].ljust(maps[number].key_size or 0)
-        entry = _entry(maps, number, key)
+        key = (0xA000 + count).to_bytes(8, "little")[: one.key_size or 0].ljust(one.key_size or 0)
+        entry = _entry(one, number, key, PLAIN)
         if entry is not None:
             yield entry
 
@@ -193,7 +253,8 @@ def _random(
         if draw.random() < 0.5:
             context = _put(context, at, size, draw.choice(numbers))
     chosen = [key for key in keys if draw.random() < 0.5]
-    entries = [entry for entry in (_entry(pair.before.maps, number, key) for number, key in chosen) if entry]
+    made = (_entry(pair.maps[number], number, key, draw.choice((PLAIN, *numbers))) for number, key in chosen)
+    entries = [entry for entry in made if entry]
     drawn = tuple(draw.choice(numbers) for _ in range(draw.randrange(4)))
     return replace(kind, context=context, entries=tuple(entries), numbers=drawn)
 
@@ -204,35 +265,11 @@ def _shrunk(pair: Pair, given: Input) -> Input:
     again = True
     while again and tries > 0:
         again = False
-        for smaller in _smaller(given):
+        for one in smaller(given):
             tries -= 1
             if tries < 0:
                 break
-            if pair.differs(smaller):
-                given, again = smaller, True
+            if pair.differs(one):
+                given, again = one, True
                 break
     return given
-
-
-def _smaller(given: Input) -> Iterator[Input]:
-    """Inputs that are a little simpler, the boldest first."""
-    if given.ones:
-        yield replace(given, ones=False)
-    for index in range(len(given.entries)):
-        yield replace(given, entries=given.entries[:index] + given.entries[index + 1 :])
-    if given.numbers:
-        yield replace(given, numbers=given.numbers[:-1])
-    for index, number in enumerate(given.numbers):
-        for less in (0, 1, number // 2):
-            if less < number:
-                yield replace(given, numbers=(*given.numbers[:index], less, *given.numbers[index + 1 :]))
-    size = len(given.context)
-    while size:
-        for at in range(0, len(given.context), size):
-            if any(given.context[at : at + size]):
-                yield replace(given, context=given.context[:at] + bytes(size) + given.context[at + size :])
-        size //= 4
-    for index, entry in enumerate(given.entries):
-        if any(entry.value):
-            plain = replace(entry, value=bytes(len(entry.value)))
-            yield replace(given, entries=(*given.entries[:index], plain, *given.entries[index + 1 :]))

@@ -1,29 +1,44 @@
 """The second way of `proofs.equivalence`: the Whole claim's obligations for a pair of programs, and their verdict."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from model.errors import Unsupported
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.machine.layout import Reloc
 from model.program import Program
+from proofs.claims import Claims
 from proofs.concrete import IntWorld
-from proofs.equivalence import Equivalence
-from proofs.obligation import NoRule, Obligation, Refuted, Unknown, Verdict
+from proofs.equivalence import Equivalence, tried
+from proofs.limit import NO_LIMIT, Limit
+from proofs.obligation import Counterexample, Evidence, NoRule, Obligation, Proved, Refuted, Unknown, Verdict
 from proofs.outcome import worst
-from proofs.properties.whole import Side, Whole
-from proofs.solver import Result, Solver
+from proofs.pair_kernel import WIDTHS
+from proofs.pair_run import CONTEXT, Input
+from proofs.pair_search import Guess
+from proofs.properties.whole import Bound, Side, Whole
+from proofs.properties.whole_ends import CONTEXT as CONTEXT_NAME
+from proofs.solver import DEFAULT_TIMEOUT, Result, Solver
+
+GUESSES = 6
+"""Refuted parts whose values are tried as inputs."""
+VALUES = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """`raw` is what the solver says of the claim, `verdict` that with a refutation confirmed by a run, or left open."""
+    """`raw` is what the solver says of the claim, `verdict` that with a refutation confirmed by a run, or left open.
+
+    `first` is the first way's answer, with the input that such a run had.
+    """
 
     verdict: Verdict
     raw: Verdict
     results: tuple[Result, ...] = ()
     paths: int = 0
+    first: Equivalence | None = None
 
 
 def claim(
@@ -37,17 +52,31 @@ def claim(
     """The claim on two programs with maps by one numbering. Raises `Unsupported`."""
     if before.fragment or after.fragment:
         raise Unsupported("a run over symbols of a part of a program")
-    if len(before.subprograms) != len(after.subprograms):
-        raise Unsupported("a run over symbols of programs with a different number of functions")
-    addressed = {slot + 1 + insn.imm for slot, insn in enumerate(before.insns) if insn.opcode == 0x18 and insn.src == 4}
-    functions = [(before.name, 0, 0)]
-    for one, other in zip(before.subprograms, after.subprograms, strict=True):
-        if one.start in addressed:
-            functions.append((one.name, one.start, other.start))
+    if before.relocated or after.relocated:
+        raise Unsupported("a run over symbols of instructions with numbers that are known at load only")
     known = {
         f"struct {name.removeprefix('struct ')}": value for name, value in (layout or {}).items() if " + " not in name
     }
-    return Whole(release, abi, Side("before", before, {}), Side("after", after, relocs or {}), known, tuple(functions))
+    functions = ((before.name, 0, 0), *_functions(before, after))
+    return Whole(release, abi, Side("before", before, {}), Side("after", after, relocs or {}), known, functions)
+
+
+def _functions(before: Program, after: Program) -> list[tuple[str, int, int]]:
+    """The functions that the kernel can call, by pairs: of the same name, else at the same place."""
+    here, there = _called(before), _called(after)
+    names, others = [name for name, _ in here], [name for name, _ in there]
+    if len(set(names)) == len(names) and sorted(names) == sorted(others):
+        starts = dict(there)
+        return [(name, start, starts[name]) for name, start in here]
+    if len(here) != len(there):
+        raise Unsupported("a run over symbols of programs with a different number of callbacks")
+    return [(name, start, other) for (name, start), (_, other) in zip(here, there, strict=True)]
+
+
+def _called(program: Program) -> list[tuple[str, int]]:
+    """Functions whose address is taken, and those that the kernel enters on its own, by their places."""
+    starts = {slot + 1 + insn.imm for slot, insn in enumerate(program.insns) if insn.opcode == 0x18 and insn.src == 4}
+    return [(one.name, one.start) for one in program.subprograms if one.start in {*starts, *program.entries}]
 
 
 def obligations(made: Whole, release: Release, abi: Abi) -> list[Obligation]:
@@ -58,18 +87,112 @@ def obligations(made: Whole, release: Release, abi: Abi) -> list[Obligation]:
 
 
 def check(
-    answer: Equivalence, release: Release, abi: Abi, solver: Solver, relocs: Mapping[int, Reloc] | None = None
+    answer: Equivalence,
+    claims: Claims,
+    relocs: Mapping[int, Reloc] | None = None,
+    limit: Limit = NO_LIMIT,
+    timeout: float = DEFAULT_TIMEOUT,
 ) -> Second:
     """The second way's answer on the pair of the first."""
+    release, abi = claims.release, claims.abi
     layout = {} if relocs is not None else answer.offsets
     try:
         made = claim(answer.before, answer.after, release, abi, relocs, layout)
-        results = tuple(solver.decide_all(obligations(made, release, abi)))
+        results = tuple(_decided(obligations(made, release, abi), limit, timeout))
+    except Bound as bound:
+        return Second(Unknown(str(bound)), Unknown(str(bound)))
     except Unsupported as hole:
         return Second(NoRule(str(hole)), NoRule(str(hole)))
-    raw = worst(result.verdict for result in results)
+    raw = worst(_named(result) for result in results)
     paths = len({result.obligation.name.rpartition("/")[0] for result in results})
-    verdict = raw
-    if isinstance(raw, Refuted) and (answer.witness is None or not answer.witness.what):
-        verdict = Unknown("the ends differ where memory may be any, but no run was found that shows it")
-    return Second(verdict, raw, results, paths)
+    if not isinstance(raw, Refuted):
+        return Second(raw, raw, results, paths)
+    if answer.witness is None or not answer.witness.what:
+        found = tried(answer, claims, limit, list(_guesses(results)))
+        if found.witness is not None and found.witness.what:
+            return Second(raw, raw, results, paths, found)
+        broken = next(result for result in results if isinstance(result.verdict, Refuted))
+        reason = f"{broken.obligation.name}: what is stored or returned differs if kernel functions may do anything; "
+        reason += answer.untried or "no run shows it"
+        return Second(Unknown(reason), raw, results, paths)
+    return Second(raw, raw, results, paths)
+
+
+def _decided(asked: Sequence[Obligation], limit: Limit, timeout: float) -> Iterator[Result]:
+    """Until the time is over, or who waits for it interrupts: the rest is open."""
+    solver = Solver(max(0.001, min(timeout, limit.left)))
+    for obligation in asked:
+        if limit.over:
+            yield Result(obligation, Unknown(limit.reason()), 0.0, Evidence())
+            continue
+        try:
+            result = solver.decide(obligation)
+        except KeyboardInterrupt:
+            limit.interrupted = True
+            result = Result(obligation, Unknown(limit.reason()), 0.0, Evidence())
+        if isinstance(result.verdict, Unknown) and "interrupted" in result.verdict.reason:  # z3 takes Ctrl-C itself
+            limit.interrupted = True
+        yield result
+
+
+def _named(result: Result) -> Verdict:
+    """The verdict; one that is open says which obligation it is of."""
+    verdict, name = result.verdict, result.obligation.name
+    return replace(verdict, reason=f"{name}: {verdict.reason}") if isinstance(verdict, Unknown | NoRule) else verdict
+
+
+def _guesses(results: Sequence[Result]) -> Iterator[Guess]:
+    """Inputs from the values that refute: of the context, of helpers that give numbers, of what memory holds."""
+    refuted = [result.verdict for result in results if isinstance(result.verdict, Refuted)]
+    for verdict in refuted[:GUESSES]:
+        yield _guess(verdict.counterexample)
+
+
+def _guess(values: Counterexample) -> Guess:
+    context = bytearray(CONTEXT)
+    for name, word in values.words.items():
+        place = re.fullmatch(rf"{CONTEXT_NAME} \+(\d{{1,4}})", name)
+        if place is not None and int(place[1]) < CONTEXT:
+            context[int(place[1])] = word
+    drawn = (  # in the order of the calls: one call has one entry for both sides
+        word for (key, _), word in values.functions.items() if key.endswith(": result") and key[:-8] in WIDTHS
+    )
+    loaded = dict.fromkeys(word for (key, _), word in values.functions.items() if key.startswith("load"))
+    return Guess(Input(bytes(context), (), tuple(drawn)), tuple(loaded)[:VALUES])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Both ways together. `second` is None where it was not asked: the first one was enough."""
+
+    first: Equivalence
+    second: Second | None
+    verdict: Verdict
+
+
+def decide(
+    first: Equivalence,
+    claims: Claims,
+    relocs: Mapping[int, Reloc] | None,
+    limit: Limit,
+    timeout: float,
+    *,
+    always: bool = False,
+) -> Answer:
+    """The first way's answer where it is one, else the second's; with `always` both must give it."""
+    settled = isinstance(first.verdict, Proved | Refuted)
+    if settled and not always:
+        return Answer(first, None, first.verdict)
+    if limit.over:
+        return Answer(first, None, first.verdict if settled else Unknown(limit.reason()))
+    try:
+        second = check(first, claims, relocs, limit, timeout)
+    except KeyboardInterrupt:
+        limit.interrupted = True
+        return Answer(first, None, first.verdict if settled else Unknown(limit.reason()))
+    shown = second.first or first
+    if settled:
+        return Answer(shown, second, worst([first.verdict, second.verdict]))
+    if isinstance(second.verdict, Proved | Refuted):
+        return Answer(shown, second, second.verdict)
+    return Answer(shown, second, first.verdict)

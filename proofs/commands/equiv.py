@@ -1,31 +1,38 @@
 """Does AFTER mean what BEFORE means? BEFORE is a program as it was loaded, AFTER the same program as the kernel, or
-`rewrite --format asm`, made of it; each is a BPF ELF object, a `bpftool prog dump xlated`, or assembly text.
+`rewrite --format asm`, made of it, or any other program; each is a BPF ELF object, a `bpftool prog dump xlated`, or
+assembly text.
 
 Answers by composition: the two are walked in step, each rewritten map-helper call is held against the claims of its
-kind, and everything else must be as it was. What other passes of the kernel changed is not understood: unknown. Where
-something is not proved, both programs are run on the model's machine with inputs that are tried; an input on which
-they differ is shown, made small. --symbolic asks a second way, which knows nothing of the first: both programs run
-over symbols, all paths at once, for small programs.
+kind, and everything else must be as it was. Where something is not proved, both programs are run on the model's
+machine with inputs that are tried; an input on which they differ is shown, made small. Where that is no answer either,
+both programs are run over symbols, all paths at once to a bound: r0, the context, other memory and what the kernel
+sees must be the same. Both are taken to be programs that the verifier accepts. --symbolic asks for that run also where
+the first way has an answer.
 """
 
 import argparse
+from collections.abc import Sequence
 
+from model.facts import Assumption
 from model.rewrite.config import Config
 from proofs.claims import Claims
 from proofs.commands.inputs import add_selection, assumptions, selected
 from proofs.commands.options import abi, add_kernel, kernel, positive_seconds
-from proofs.equiv_input import couples, load
-from proofs.equivalence import equivalent
-from proofs.obligation import Verdict
+from proofs.equiv_input import Couple, couples, load
+from proofs.equivalence import Equivalence, equivalent
+from proofs.limit import Limit
+from proofs.obligation import Unknown, Verdict
 from proofs.outcome import Exit, status
-from proofs.report.equivalence import report, symbolic_report
+from proofs.report.equivalence import report
 from proofs.report.text import console
 from proofs.site import Site
 from proofs.solver import DEFAULT_TIMEOUT, Solver
+from proofs.whole import decide
 
+TIME_LIMIT = 60.0
 SUMMARY = "check that two programs, before and after the rewrite, mean the same"
 EXAMPLES = """\
-exit status: 0 proved; 1 refuted; 2 bad usage or bad input; 3 not refuted, but unknown or unsupported.
+exit status: 0 proved; 1 refuted; 2 bad usage or bad input; 3 not refuted, but unknown or unsupported; 130 interrupted.
 
 examples:
   python -m proofs rewrite prog.bpf.o --format asm > after.txt
@@ -42,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", metavar="AFTER", help="the program as it runs")
     add_kernel(parser)
     parser.add_argument(
-        "--symbolic", action="store_true", help="also run both over symbols, to a bound (small programs)"
+        "--symbolic", action="store_true", help="run both over symbols also where the first way has an answer"
     )
     parser.add_argument("--unprivileged", action="store_true", help="as loaded without CAP_PERFMON/CAP_SYS_ADMIN")
     parser.add_argument(
@@ -51,6 +58,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=positive_seconds,
         default=DEFAULT_TIMEOUT,
         help=f"the solver's limit for one obligation (default: {DEFAULT_TIMEOUT:g})",
+    )
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=positive_seconds,
+        default=TIME_LIMIT,
+        help=f"of the whole run; what is not decided by then is unknown (default: {TIME_LIMIT:g})",
     )
     parser.add_argument(
         "--reproduce", metavar="DIR", help="write programs that show each refuted call on a real kernel into DIR"
@@ -67,22 +81,26 @@ def run(options: argparse.Namespace) -> int:
         (couple, assumptions(options.assume, couple.before, release))
         for couple in couples(before, after, programs, options.program)
     ]
-    solver = Solver(options.timeout)
-    claims = Claims(release, chosen, solver)
+    claims, limit = Claims(release, chosen, Solver(options.timeout)), Limit(options.time_limit)
     out, verdicts, sites = console(), list[Verdict](), list[Site]()
     for couple, assumed in pairs:
-        answer = equivalent(couple.before, couple.after, claims, config, assumed, couple.relocs)
+        first = _first(couple, claims, config, assumed, limit)
+        answer = decide(first, claims, couple.relocs, limit, options.timeout, always=options.symbolic)
         report(out, answer, release, chosen, (options.before, options.after))
         verdicts.append(answer.verdict)
-        sites += answer.sites
-        if options.symbolic:
-            from proofs.whole import check as check_whole
-
-            second = check_whole(answer, release, chosen, solver, couple.relocs)
-            symbolic_report(out, answer, second)
-            verdicts.append(second.verdict)
+        sites += answer.first.sites
     if options.reproduce is not None:
         from proofs.reproduce import of_sites, write
 
         write(options.reproduce, of_sites(sites, release), release, out)
-    return Exit(status(verdicts))
+    return 130 if limit.interrupted else Exit(status(verdicts))
+
+
+def _first(couple: Couple, claims: Claims, config: Config, assumed: Sequence[Assumption], limit: Limit) -> Equivalence:
+    """The first way's answer; nothing is known of a pair whose turn does not come."""
+    if not limit.over:
+        try:
+            return equivalent(couple.before, couple.after, claims, config, assumed, couple.relocs, limit)
+        except KeyboardInterrupt:
+            limit.interrupted = True
+    return Equivalence(couple.before, couple.after, Unknown(limit.reason()))

@@ -29,7 +29,7 @@ from model.semantics.load_store import Packet
 from model.semantics.operation import Address
 from model.semantics.step import ENDED, State, step
 from model.world import World
-from proofs.pair_run import SYMBOLS, WIDTHS, order_of
+from proofs.pair_kernel import SYMBOLS, WIDTHS, order_of
 from proofs.properties.tracked import Tracked, Truth, Word
 from proofs.properties.whole_calls import MAP, Calls
 from proofs.properties.whole_ends import CONTEXT, End, same_ends, show
@@ -40,6 +40,10 @@ MAX_STEPS = 4_000
 """Instructions on all paths of one function, its callees included."""
 MAX_PATHS = 64
 REGISTER = 64
+
+
+class Bound(Unsupported):
+    """More paths or instructions than are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +136,9 @@ class Run(Generic[W, B]):
             forked = len(possible) > 1
             pending += [(label + way if forked else label, successor) for way, successor in possible]
             if len(pending) + len(found) > MAX_PATHS:
-                raise Unsupported(f"a run over symbols with more than {MAX_PATHS} paths")
-        raise Unsupported(f"a run over symbols of more than {MAX_STEPS} instructions")
+                raise Bound(f"{self.function}, {self.side.name}: a run over symbols with more than {MAX_PATHS} paths")
+        where = f"{self.function}, {self.side.name}, path {pending[-1][0] or '-'}"
+        raise Bound(f"{where}: a run over symbols of more than {MAX_STEPS} instructions")
 
     def _calls(self) -> "Calls[W, B]":
         claim = self.claim

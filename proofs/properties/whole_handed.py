@@ -83,7 +83,7 @@ def hand(memory: Owned, registers: Sequence[Any], held: Map | None, slot: str) -
     written = WRITES.get(slot) if held is not None and held.type != READS_ON_PEEK else None
     if written is not None:
         reads = {written: sizes.get(VALUE)}
-    if slot not in READS or any(not reads.get(i) for i in own):
+    if slot not in READS or any(not reads.get(i) or not registers[i].base for i in own):
         shown = closed.shown()
         return Handed(shown, registers, shown.outside, all_=True)
     given = list(registers)

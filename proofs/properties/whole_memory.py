@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from model.errors import Unsupported
 from model.memory import Outside
 from proofs.properties.tracked import Tracked, Truth, Word
 
@@ -55,6 +54,8 @@ class Owned:
         region = self._region(address)
         if region is not None:
             return joined(self.world, [self._byte(address, region, i) for i in self._indices(size)])
+        if self._somewhere(address):
+            return self.shown().outside.load(address, size)
         near = self._near(address)
         if near is None:
             return self.closed().outside.load(address, size)
@@ -71,6 +72,10 @@ class Owned:
             new = {address.offset + i: (value, size, n) for n, i in enumerate(self._indices(size))}
             changed = replace(region, written={**region.written, **new})
             return replace(self, regions={**self.regions, address.base: changed})
+        if self._somewhere(address):
+            shown = self.shown()
+            outside = shown.outside.store(address, size, value)
+            return replace(shown, outside=outside).hidden(outside.memory)
         if not address.base:
             made = self.closed()
             return replace(made, outside=made.outside.store(address, size, value))
@@ -99,8 +104,8 @@ class Owned:
         return replace(self, regions={**self.regions, base: made})
 
     def owns(self, address: Word[Any]) -> bool:
-        """Whether the address is in own memory. Raises `Unsupported` where it cannot be told which byte of it."""
-        return self._region(address) is not None
+        """Whether the address is in own memory."""
+        return self._region(address) is not None or self._somewhere(address)
 
     def bytes(self, address: Word[Any], size: int) -> list[Byte]:
         """`size` bytes from an address in own memory on."""
@@ -108,7 +113,7 @@ class Owned:
         return [self._byte(address, region, i) for i in range(size)]
 
     def shown(self) -> "Owned":
-        """All own memory as part of the other one: for a call that may read and write it at its own will."""
+        """All own memory as part of the other one: for what may read and write any byte of it."""
         made = self.closed()
         seen: list[tuple[Word[Any], int]] = [(made.outside.memory, REGISTER)]
         places: list[str] = []
@@ -120,7 +125,7 @@ class Owned:
         return replace(made, outside=replace(made.outside, memory=memory))
 
     def hidden(self, memory: Word[Any]) -> "Owned":
-        """Behind such a call: own memory is what `memory` has there."""
+        """Behind that: own memory is what `memory` has there."""
         regions = {base: replace(region, written={}, under=memory) for base, region in self.regions.items()}
         return replace(self, regions=regions)
 
@@ -148,12 +153,14 @@ class Owned:
         return self.world.apply("load8", 8, [(place, REGISTER), (region.under, REGISTER)]), 1, 0
 
     def _region(self, address: Word[Any]) -> Region | None:
-        """The own memory that an address is in. Raises `Unsupported` where it cannot be told which byte of it."""
-        if address.base:
-            return self.regions.get(address.base)
-        if address.number is None and any(name in self.regions for name in self.world.roots(address)):
-            raise Unsupported("a run over symbols with the stack or the context at an offset that is not known")
-        return None
+        """The own memory that an address is in, at an offset that is known."""
+        return self.regions.get(address.base) if address.base else None
+
+    def _somewhere(self, address: Word[Any]) -> bool:
+        """Whether the address is in own memory, but it cannot be told which byte of it."""
+        if address.base or address.number is not None:
+            return False
+        return any(name in self.regions for name in self.world.roots(address))
 
     def _near(self, address: Word[Any]) -> Mapping[int, Store] | None:
         """The open stores, if they are to the object of `address`."""

@@ -1,43 +1,48 @@
 """What `equiv` prints: the verdict, each rewritten call, and when refuted the input, the step and both results."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.machine.outcome import Outcome, Returned
-from model.program import Program
+from model.program import Map, Program
 from proofs.equivalence import Equivalence
 from proofs.obligation import Proved, Refuted, Shown, Verdict
 from proofs.outcome import why, word
+from proofs.pair_contents import Contents
+from proofs.pair_ends import Parting, Split
 from proofs.pair_run import Entry
 from proofs.pair_search import Witness
 from proofs.report.listing import helper_names, line
 from proofs.report.text import clean, refutation
 from proofs.site import Site, described
-from proofs.whole import Second
+from proofs.whole import Answer, Second
 
 LISTED = 20
 
 
-def report(out: Console, answer: Equivalence, release: Release, abi: Abi, files: tuple[str, str]) -> None:
-    for text in lines(answer, release, abi, files):
+def report(out: Console, both: Answer, release: Release, abi: Abi, files: tuple[str, str]) -> None:
+    for text in lines(both, release, abi, files):
         out.print(clean(text), markup=False, soft_wrap=True)
 
 
-def lines(answer: Equivalence, release: Release, abi: Abi, files: tuple[str, str]) -> Iterator[str]:
+def lines(both: Answer, release: Release, abi: Abi, files: tuple[str, str]) -> Iterator[str]:
+    answer = both.first
     before, after = answer.before, answer.after
     kinds = ", ".join(f"{count} {kind}" for kind, count in _counts(answer).items()) or "none"
     yield f"{before.name}: {files[0]} and {files[1]}, as Linux {release.version} ({release.name}), {abi.name}"
     yield f"  {len(before.insns)} instructions before, {len(after.insns)} after; rewritten map-helper calls: {kinds}"
-    yield f"  {word(answer.verdict)}{_reason(answer.verdict)}"
+    yield f"  {word(both.verdict)}{_reason(both.verdict)}"
+    if both.verdict != answer.verdict:
+        yield f"  by composition: {word(answer.verdict)}{_reason(answer.verdict)}"
     for name, value in answer.offsets.items():
         if value:
             yield f"  as AFTER has it: the offset of {name} is {value}"
     yield from _parts(answer)
     where = answer.at
-    if not isinstance(answer.verdict, Proved) and where is not None:
+    if not isinstance(both.verdict, Proved) and where is not None:
         yield from _both(answer, release, *where)
     if isinstance(answer.verdict, Refuted):
         yield from _sites(answer)
@@ -45,8 +50,10 @@ def lines(answer: Equivalence, release: Release, abi: Abi, files: tuple[str, str
         yield from _witness(answer, answer.witness, release)
     elif answer.untried.startswith("on no") and isinstance(answer.verdict, Refuted):
         yield "  refuted by the structure: no input that was tried shows a difference"
-    elif answer.untried:
+    elif answer.untried and not isinstance(both.verdict, Proved):
         yield f"  {answer.untried if answer.untried.startswith('on no') else f'not run: {answer.untried}'}"
+    if both.second is not None:
+        yield from symbolic_lines(answer, both.second)
 
 
 def _counts(answer: Equivalence) -> dict[str, int]:
@@ -83,7 +90,7 @@ def _both(answer: Equivalence, release: Release, slot: int, at: int) -> Iterator
     source = _source(answer.before, slot)
     yield f"  at{source}:"
     yield f"    before  {_line(answer.before, slot, release)}"
-    end = answer.moved[slot + 1] if slot + 1 < len(answer.moved) else at + 1
+    end = answer.moved[slot + 1] if answer.gap is None and slot + 1 < len(answer.moved) else at + 1
     for place in range(at, max(min(end, at + 12), at + 1)):
         yield f"    {'after ' if place == at else '      '}  {_line(answer.after, place, release)}"
 
@@ -124,29 +131,76 @@ def _witness(answer: Equivalence, found: Witness, release: Release) -> Iterator[
     yield "  an input that shows it, run on the model's machine:"
     yield "    r1 = the context's address, r10 = the end of the stack"
     yield f"    context: {_hex(given.context)}"
+    maps = [*before.maps, *answer.after.maps[len(before.maps) :]]
     for number in sorted(found.before.maps):
-        one = before.maps[number]
+        one = maps[number]
         entries = [entry for entry in given.entries if entry.map == number]
         yield f"    map {one.name} ({one.type}): {_entries(entries, one.type or '')}"
     if given.numbers:
         yield f"    numbers from helpers, in order: {', '.join(f'0x{number:x}' for number in given.numbers)}"
     if given.ones:
         yield "    bits that the ABI leaves open above a narrow result: ones"
-    parts = found.parts
-    if parts is not None:
-        where = f"behind {before.base + parts.slot} before and {answer.after.base + parts.after} after"
-        if parts.register is None:
-            slots = before.base + parts.values[0], answer.after.base + answer.moved[parts.values[1]]
-            yield f"    the two part {where}: one goes on at {slots[0]}, the other at {slots[1]}"
+    if found.parts is not None:
+        yield from _parting(answer, found.parts)
+    if found.split is not None and (found.parts is None or found.what != "r0"):
+        yield from _split(answer, found.split, release)
+    yield from _ends(found, maps)
+
+
+def _parting(answer: Equivalence, parts: Parting) -> Iterator[str]:
+    before = answer.before
+    where = f"behind {before.base + parts.slot} before and {answer.after.base + parts.after} after"
+    if parts.register is None:
+        slots = before.base + parts.values[0], answer.after.base + parts.values[1]
+        yield f"    the two part {where}: one goes on at {slots[0]}, the other at {slots[1]}"
+    else:
+        yield f"    the two part {where}, in r{parts.register}:"
+        yield f"      before  {_value(parts.values[0])}"
+        yield f"      after   {_value(parts.values[1])}"
+
+
+def _split(answer: Equivalence, found: Split, release: Release) -> Iterator[str]:
+    """The first call or store that one of the two makes and the other does not."""
+    yield f"    the two part in what they do, at deed {found.number} (calls, callbacks, stores outside of the stack):"
+    for side, program, event in (("before", answer.before, found.before), ("after ", answer.after, found.after)):
+        if event is None:
+            yield f"      {side}  nothing more"
         else:
-            yield f"    the two part {where}, in r{parts.register}:"
-            yield f"      before  {_value(parts.values[0])}"
-            yield f"      after   {_value(parts.values[1])}"
-    what = found.what.removeprefix("map ")
-    named = f"map {before.maps[int(what)].name}" if found.what.startswith("map ") else found.what
+            yield f"      {side}  {_line(program, event.slot, release)}"
+            yield f"                    {event.what}"
+
+
+def _ends(found: Witness, maps: Sequence[Map]) -> Iterator[str]:
+    """Both results, and what else differs."""
+    number = int(found.what.removeprefix("map ")) if found.what.startswith("map ") else None
+    named = f"map {maps[number].name}" if number is not None else found.what
     yield f"    what differs at the end: {named or 'nothing that can be seen'}"
     yield f"      before  {_end(found.before.outcome)}"
     yield f"      after   {_end(found.after.outcome)}"
+    if found.what == "the context":
+        yield from _bytes("the context", found.before.context, found.after.context)
+    elif number is not None:
+        yield from _contents(maps[number], found.before.maps[number], found.after.maps[number])
+
+
+def _bytes(what: str, one: bytes, other: bytes) -> Iterator[str]:
+    """The first eight bytes from where two contents differ, as they lie in memory and as a number."""
+    at = next((i // 8 * 8 for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), 0)
+    for side, data in (("before", one), ("after ", other)):
+        part = data[at : at + 8]
+        yield f"      {what}, byte {at}: {side}  {part.hex(' ')}  {_value(int.from_bytes(part, 'little'))}"
+
+
+def _contents(one: Map, before: Contents, after: Contents) -> Iterator[str]:
+    """The elements that are not the same on both sides, by key, as bytes and the first eight as a number."""
+    keys = [key for key in dict.fromkeys([*before, *after]) if before.get(key) != after.get(key)]
+    for key in keys[:LISTED]:
+        yield f"      element {key.hex()} of {one.name}:"
+        for side, held in (("before", before.get(key)), ("after ", after.get(key))):
+            number = f"  {_value(int.from_bytes(held[:8], 'little'))}" if held is not None and len(held) <= 8 else ""
+            yield f"        {side}  {f'{held.hex()}{number}' if held is not None else 'is not there'}"
+    if len(keys) > LISTED:
+        yield f"      … {len(keys) - LISTED} more elements"
 
 
 def _end(outcome: Outcome) -> str:
@@ -172,17 +226,17 @@ def _entries(entries: list[Entry], kind: str) -> str:
     return f"{{{', '.join(told)}}}{more}"
 
 
-def symbolic_report(out: Console, answer: Equivalence, second: Second) -> None:
-    for text in symbolic_lines(answer, second):
-        out.print(clean(text), markup=False, soft_wrap=True)
-
-
 def symbolic_lines(answer: Equivalence, second: Second) -> Iterator[str]:
     """The second way's verdict, and whether the two ways agree."""
     yield f"  run over symbols: {word(second.verdict)}{_reason(second.verdict)}"
     if second.results:
         count, seconds = len(second.results), sum(result.seconds for result in second.results)
         yield f"    {second.paths} paths, {count} obligations, {seconds:.2f} s in the solver"
+    open_ = [result for result in second.results if why(result.verdict)]
+    for result in open_[:LISTED]:
+        yield f"    {word(result.verdict)} {result.obligation.name}: {why(result.verdict)}"
+    if len(open_) > LISTED:
+        yield f"    … {len(open_) - LISTED} more"
     broken = [result for result in second.results if isinstance(result.verdict, Refuted)]
     if broken:
         yield from (f"    {text}" for text in refutation(broken[0]))
