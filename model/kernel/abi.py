@@ -6,6 +6,9 @@ every value of them, and so may a caller for a result's. The evidence in each ro
 widen its argument?), `int r(long x) { return x; }` (does it extend its result?), a caller
 `long c(long x) { return g(x); }` of `int g(long)` (does it widen what it got?), a caller
 `void a(long x) { take(x); }` of `void take(int)` (does it extend what it hands over?), each also for `unsigned`.
+For _Bool and for integers of 8, 16 and 32 bits the attributes that clang gives parameters and results (signext,
+zeroext) were compared too; where an ABI's column is BY_TYPE or SIGN, a callee uses the whole register unseen, so one
+that is not extended as demanded can be an index far outside of an array.
 """
 
 from collections.abc import Iterable, Mapping
@@ -84,7 +87,8 @@ def upper_bits(rule: Extension, kind: CType) -> Upper:
 # In every JIT read, helper calls and calls of map operations take one path: r1-r5 sit in the argument registers
 # as they are, and r0 is, or is moved from, the whole 64-bit result register. Argument extension is for kfunc
 # calls only (BPF_PSEUDO_KFUNC_CALL), and the verifier takes r0 after a helper for a 64-bit definition (no explicit
-# zero extension behind it). 5.10 and 6.1 were read as well and agree.
+# zero extension behind it). Some JITs put code of their own in place of other helpers (get_smp_processor_id and
+# get_current_task in 7.3 on arm64, loongarch64, ppc64le, riscv64, s390x), never of one on a map.
 _ROWS = (
     Abi(
         "x86_64",
@@ -92,11 +96,13 @@ _ROWS = (
         Extension.NOBODY,
         "System V AMD64 psABI, 3.2.3 Parameter Passing (only _Bool is extended, to 8 bits)",
         "f: movslq %edi,%rax, movl %edi,%eax; r: movq %rdi,%rax, upper half as it was; c: cltq, movl %eax,%eax; "
-        "a: a bare jump",
+        "a: a bare jump; integers of 8 and 16 bits: beyond the document, clang extends them to 32 bits as a caller and "
+        "takes them for extended as a callee (movl %edi,%eax of an unsigned char); above 32 bits is anything",
         Jit(
             False,
             False,
-            "x86/net/bpf_jit_comp.c do_jit, BPF_JMP | BPF_CALL: emit_call only, r0 is rax (7.3:2647, 6.12:2176)",
+            "x86/net/bpf_jit_comp.c do_jit, BPF_JMP | BPF_CALL: emit_call only, r0 is rax "
+            "(7.3:2647, 6.12:2176, 6.1:1537, 5.10:1251)",
         ),
     ),
     Abi(
@@ -108,7 +114,8 @@ _ROWS = (
         Jit(
             False,
             False,
-            "arm64/net/bpf_jit_comp.c build_insn, BPF_JMP | BPF_CALL: 64-bit A64_MOV(1, r0, x0) (7.3:1732, 6.12:1436)",
+            "arm64/net/bpf_jit_comp.c build_insn, BPF_JMP | BPF_CALL: 64-bit A64_MOV(1, r0, x0) "
+            "(7.3:1732, 6.12:1436, 6.1:1140, 5.10:771)",
         ),
     ),
     Abi(
@@ -123,7 +130,7 @@ _ROWS = (
             False,
             False,
             "riscv/net/bpf_jit_comp64.c bpf_jit_emit_insn, BPF_JMP | BPF_CALL: sign_extend for kfuncs only; "
-            "emit_mv(r0, a0) after (7.3:1838 and 1873, 6.12:1610 and 1632)",
+            "emit_mv(r0, a0) after (7.3:1838 and 1873, 6.12:1610 and 1632; no kfuncs in 6.1:1026, 5.10:844)",
         ),
     ),
     Abi(
@@ -137,7 +144,7 @@ _ROWS = (
             False,
             False,
             "s390/net/bpf_jit_comp.c bpf_jit_insn, BPF_JMP | BPF_CALL: sign_zero_extend of arguments for kfuncs only; "
-            "64-bit lgr of r2 into r0 (7.3:1875 and 1902, 6.12:1808 and 1826)",
+            "64-bit lgr of r2 into r0 (7.3:1875 and 1902, 6.12:1808 and 1826; no kfuncs in 6.1:1323, 5.10:1292)",
         ),
     ),
     Abi(
@@ -151,7 +158,7 @@ _ROWS = (
             False,
             False,
             "powerpc/net/bpf_jit_comp64.c bpf_jit_build_body, BPF_JMP | BPF_CALL: prepare_for_kfunc_call for kfuncs; "
-            "64-bit mr of r3 into r0 (7.3:1810, 6.12:1190)",
+            "64-bit mr of r3 into r0 (7.3:1810, 6.12:1190, 6.1:1001, 5.10:853)",
         ),
     ),
     Abi(
@@ -165,7 +172,7 @@ _ROWS = (
             False,
             False,
             "loongarch/net/bpf_jit.c build_insn, BPF_JMP | BPF_CALL: emit_abi_ext of arguments for kfuncs only; "
-            "move_reg(r0, a0) after (7.3:1176 and 1202, 6.12:896 and 916)",
+            "move_reg(r0, a0) after (7.3:1176 and 1202, 6.12:896 and 916; no kfuncs in 6.1:780; no JIT in 5.10)",
         ),
     ),
     Abi(
@@ -179,7 +186,8 @@ _ROWS = (
         Jit(
             False,
             False,
-            "mips/net/bpf_jit_comp64.c emit_call: jalr between register saves, r0 is v0 (7.3:438, 6.12:438; no kfuncs)",
+            "mips/net/bpf_jit_comp64.c emit_call: jalr between register saves, r0 is v0 (7.3:438, 6.12:438, "
+            "6.1:435; no kfuncs); 5.10 has ebpf_jit.c build_one_insn instead, the same (1308)",
         ),
     ),
     Abi(
@@ -193,7 +201,7 @@ _ROWS = (
             False,
             False,
             "sparc/net/bpf_jit_comp_64.c build_insn, BPF_JMP | BPF_CALL: emit_reg_move(O0, r0), a 64-bit or "
-            "(7.3:1223, 6.12:1223; no kfuncs)",
+            "(7.3:1223, 6.12:1223, 6.1:1223, 5.10:1223; no kfuncs)",
         ),
     ),
 )
