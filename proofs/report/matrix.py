@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from model.kernel.abi import Abi
 from model.kernel.release import Release
@@ -13,6 +14,7 @@ from proofs.check_matrix import Finding, Group, Square, outside
 from proofs.outcome import why, word
 from proofs.reachability import Reach, Reached
 from proofs.report.evidence import timed
+from proofs.report.program_text import plural
 from proofs.report.text import clean, put, refutation, short
 from proofs.solver import Result
 
@@ -34,8 +36,8 @@ def matrix_report(
     """The whole of one family."""
     releases = tuple({square.release.name: square.release for square in squares}.values())
     abis = tuple({square.abi.name: square.abi for square in squares}.values())
-    head = f"{family.capitalize()} claims, {len(releases)} releases, {len(abis)} ABIs: {'/'.join(WORDS)}"
-    _say(out, head)
+    many = f"{plural(len(releases), 'release')}, {plural(len(abis), 'ABI')}"
+    _say(out, f"{family.capitalize()} claims, {many}: {'/'.join(WORDS)}")
     per_table = max(1, min(len(abis), (out.width - 8) // CELL))
     for start in range(0, len(abis), per_table):
         put(out, _table(squares, releases, abis[start : start + per_table]))
@@ -67,7 +69,7 @@ def _table(squares: Sequence[Square], releases: Sequence[Release], abis: Sequenc
         table.add_column(abi.name, no_wrap=True, justify="right")
     cells = {(square.release.name, square.abi.name): counts(square) for square in squares}
     for release in releases:
-        table.add_row(release.name, *[cells[release.name, abi.name] for abi in abis])
+        table.add_row(Text(release.name), *[cells[release.name, abi.name] for abi in abis])
     return table
 
 
