@@ -18,7 +18,7 @@ from model.native.values import ANY, CALL, Atom, Upper, Value, limited, of
 from model.native.x86_effects import effect
 
 LIMIT = 64 << 10  # bytes of one function
-STEPS = 100_000  # instructions followed for one function, again and again in loops
+STEPS = 50_000  # instructions followed for one function, again and again in loops
 DEPTH = 3  # callees whose results are followed
 RETURNS = (
     *("__x86_return_thunk", "srso_return_thunk", "srso_alias_return_thunk", "retbleed_return_thunk"),

@@ -111,7 +111,9 @@ def write(state: State, operand: Operand, value: Value, step: Step, report: Repo
 
 def _store(state: State, memory: Mem, value: Value, step: Step, report: Report) -> None:
     at = place(state, memory, step, report)
-    on_stack = memory.base is not None and any(atom.upper is Upper.STACK for atom in state.regs[memory.base].atoms)
+    on_stack = memory.base in (RSP, RBP) or (
+        memory.base is not None and any(atom.upper is Upper.STACK for atom in state.regs[memory.base].atoms)
+    )
     if at is None:
         if state.escaped or on_stack:
             state.slots.clear()

@@ -66,9 +66,13 @@ def join(one: Value, other: Value) -> Value:
 
 
 def limited(atoms: frozenset[Atom]) -> frozenset[Atom]:
-    """At most MOST atoms: constants give way, but for one whose upper half is zero and bit 31 set (a witness)."""
+    """At most MOST atoms and a few: stack addresses give way (a loop that pushes), and constants, but for one whose
+    upper half is zero and bit 31 set (a witness).
+    """
     if len(atoms) <= MOST:
         return atoms
+    if sum(atom.upper is Upper.STACK for atom in atoms) > 1:
+        atoms = frozenset(atom for atom in atoms if atom.upper is not Upper.STACK) | {ANY}
     constants = sorted((atom for atom in atoms if atom.upper is Upper.CONST), key=lambda a: (a.number, a.place))
     witness = [atom for atom in constants if 1 << 31 <= atom.number <= LOW][:1]
     rest = {_class(atom) for atom in constants}

@@ -94,6 +94,13 @@ RESULTS = [
     ("through the stack", "c7 44 24 f8 ea ff ff ff 8b 44 24 f8 c3", {const(0xFFFFFFEA, 0)}),
     ("pushed and popped", "68 ea ff ff ff 58 c3", {const(0xFFFFFFFFFFFFFFEA, 0)}),
     ("a loop", "31 c0 ff c0 39 f8 75 fa c3", {ZERO}),
+    ("mov eax, -22; mov al, 5", "b8 ea ff ff ff b0 05 c3", {ZERO}),
+    (
+        "0, and -22 when it comes round",
+        "31 c0 85 ff 74 07 b8 ea ff ff ff eb f5 c3",
+        {const(0, 0), const(0xFFFFFFEA, 6)},
+    ),
+    ("push -22; rep stosb; pop rax", "68 ea ff ff ff f3 aa 58 c3", {ANY}),
     ("rep stosb", "b8 ea ff ff ff f3 aa c3", {ANY}),
     ("cmpxchg", "31 c0 f0 0f b1 37 c3", {const(0, 0), ZERO}),
     ("an indirect call", "ff d7 c3", {CALL}),
@@ -122,6 +129,7 @@ def test_results(text: str, expected: set[Atom]) -> None:
         ("b8 01 00 00 00 e8 16 00 00 00 c3", {"__fentry__": "c3"}, {Atom(Upper.CONST, 1, 0x1000)}),
         ("e8 1b 00 00 00 c3", {"__x86_indirect_thunk_array": "ff e0"}, {CALL}),
         ("e8 1b 00 00 00 c3", {"g": "48 89 f8 c3"}, {ANY}),  # a parameter of the callee's
+        ("b9 ea ff ff ff e8 16 00 00 00 89 c8 c3", {"g": "c3"}, {ZERO}),  # ecx over a call
         ("e8 1b 00 00 00 c3", {"g": "e8 fb ff ff ff c3"}, {CALL}),  # endless recursion
         # test edi, edi; je over the call; xor eax, eax; ret
         ("85 ff 75 03 31 c0 c3 e8 14 00 00 00", {"__stack_chk_fail": "c3"}, {Atom(Upper.CONST, 0, 0x1004)}),
@@ -217,6 +225,12 @@ def test_an_argument_that_is_handed_on() -> None:
 def test_what_cannot_be_followed_is_told(text: str, problem: str) -> None:
     answer = found(text)
     assert problem in " ".join(answer.problems)
+
+
+def test_a_loop_that_pushes_ends() -> None:
+    # push rdi; jmp: for ever; and with a way out: push rdi; test edi, edi; jne; pop rax; ret
+    assert found("57 eb fd").problems == ()
+    assert found("57 85 ff 75 fb 58 c3").result == {Atom(Upper.PARAM, 0), FULL}
 
 
 @settings(max_examples=150)
