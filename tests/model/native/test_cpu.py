@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_what_is_told_is_what_the_processor_does(tmp_path: Path, compiler: str, 
     assert counts[Code.EXTENDED] >= 1 or level == "-O0"
 
 
-def _run(function: "ctypes._CFuncPtr", random: Random, kind: CType, code: Code, *, dirty: bool) -> None:
+def _run(function: Any, random: Random, kind: CType, code: Code, *, dirty: bool) -> None:
     function.restype = ctypes.c_uint64
     function.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64]
     numbers = (ctypes.c_int64 * 8)(*(random.randrange(-(1 << 63), 1 << 63) for _ in range(8)))
