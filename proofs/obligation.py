@@ -40,8 +40,8 @@ class Obligation:
     """One part of a claim. `name` is a path that sorts and greps; `origin` says in one line where it comes from.
 
     `expect` is what must be shown of the part: that it holds in every state, or ("reachable") in one. A "path" is one
-    of a program that somebody wrote: it is reachable, or known to be dead, which must not be for what the claim assumes
-    alone. `path` is the path's part that a "valid" one speaks of: of a dead path there is nothing to say.
+    of a program that somebody wrote: whether any state takes it is decided, and both will do. `path` is the path's part
+    that a "valid" one speaks of: of a path that no state takes there is nothing to say.
     `over` is how a solver may go about it: "words" with real multiplication, "products" left as an unknown function
     first and a refutation confirmed with real ones, or unbounded "integers" (for claims of products and comparisons).
     """
@@ -110,10 +110,11 @@ class Evidence:
     """What a verdict rests on, so that no proof is vacuous.
 
     `assumptions`: a state was found, and checked on ints, in which all that the claim assumes holds. `path`: such a
-    state takes it, or it is dead. `fault`: the claim with a planted fault was refuted, the claim itself was, or the
-    path that it speaks of is dead. "" where it was not asked.
+    state takes it, or it is dead by its own condition, or what the claim assumes excludes it. `fault`: the claim with a
+    planted fault was refuted, the claim itself was, or no state takes the path that it speaks of. "" where it was not
+    asked.
     """
 
     assumptions: bool = False
-    path: Literal["", "reached", "dead"] = ""
+    path: Literal["", "reached", "dead", "excluded"] = ""
     fault: Literal["", "planted", "itself", "dead"] = ""

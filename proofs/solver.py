@@ -220,8 +220,10 @@ class Solver:
         noticed = self._noticed(obligation, obligation.claim)
         if isinstance(noticed, Proved):
             return verdict, Evidence(assumptions=True, fault="planted")
-        if noticed == NoRule(UNNOTICED) and obligation.path and self._dead(obligation, obligation.path):
-            return verdict, Evidence(assumptions=True, fault="dead")
+        if noticed == NoRule(UNNOTICED) and obligation.path:
+            claim, over, path = obligation.claim, obligation.over, obligation.path
+            if self._asked(claim, over, lambda query: query.reached(path)) == NoRule(NOWHERE):
+                return verdict, Evidence(assumptions=True, fault="dead")
         return noticed, Evidence(assumptions=True)
 
     def _noticed(self, obligation: Obligation, claim: Plantable) -> Verdict:
@@ -248,13 +250,11 @@ class Solver:
         verdict = self._asked(obligation.claim, obligation.over, lambda query: query.reached(part))
         if isinstance(verdict, Proved):
             return verdict, Evidence(assumptions=True, path="reached")
-        if isinstance(verdict, NoRule) and obligation.expect == "path" and self._dead(obligation, part):
-            return Proved(), Evidence(assumptions=True, path="dead")
+        if verdict == NoRule(NOWHERE) and obligation.expect == "path":
+            query = self._query(obligation.claim, obligation.over)
+            dead = isinstance(query, _Query) and query.dead(part)
+            return Proved(), Evidence(assumptions=True, path="dead" if dead else "excluded")
         return verdict, Evidence()
-
-    def _dead(self, obligation: Obligation, part: str) -> bool:
-        query = self._query(obligation.claim, obligation.over)
-        return not isinstance(query, NoRule) and query.open is None and query.dead(part)
 
     def _asked(self, claim: Claim, over: str, ask: Callable[[_Query], Verdict]) -> Verdict:
         """The answer over `over`; one that is open or rests on products as an unknown function is asked for again."""

@@ -18,6 +18,7 @@ from proofs.outcome import worst
 from proofs.pair_kernel import WIDTHS
 from proofs.pair_run import CONTEXT, Input
 from proofs.pair_search import Guess
+from proofs.properties.paths import PATH, REACH, path_of, stated
 from proofs.properties.whole import Bound, Side, Whole
 from proofs.properties.whole_ends import CONTEXT as CONTEXT_NAME
 from proofs.solver import DEFAULT_TIMEOUT, Result, Solver
@@ -80,10 +81,14 @@ def _called(program: Program) -> list[tuple[str, int]]:
 
 
 def obligations(made: Whole, release: Release, abi: Abi) -> list[Obligation]:
-    """One for each part and path: `whole/RELEASE/ABI/FUNCTION/PATH/PART`. Raises `Unsupported`."""
+    """One for each part and path: `whole/RELEASE/ABI/FUNCTION/PATH/PART`, and that the paths are taken (`reach/…`,
+    `path/…`). Raises `Unsupported`.
+    """
     names = made(IntWorld(lambda name, width: 0))
     origin = f"{release.version}: {made.before.program.name} before and after"
-    return [Obligation(f"whole/{release.name}/{abi.name}/{part}", origin, made, part) for part in names]
+    prefix = f"whole/{release.name}/{abi.name}"
+    asked = {part: path_of(part) if not part.startswith((REACH, PATH)) else "" for part in names}
+    return [stated(prefix, origin, made, part, path) for part, path in asked.items()]
 
 
 def check(
@@ -104,7 +109,7 @@ def check(
     except Unsupported as hole:
         return Second(NoRule(str(hole)), NoRule(str(hole)))
     raw = worst(_named(result) for result in results)
-    paths = len({result.obligation.name.rpartition("/")[0] for result in results})
+    paths = len({result.obligation.path for result in results} - {""})
     if not isinstance(raw, Refuted):
         return Second(raw, raw, results, paths)
     if answer.witness is None or not answer.witness.what:

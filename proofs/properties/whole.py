@@ -10,6 +10,7 @@ Both are taken to be programs that the verifier accepts: that no access is out o
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Generic, Literal
 
 from model.bits import B, W
@@ -30,6 +31,8 @@ from model.semantics.operation import Address
 from model.semantics.step import ENDED, State, step
 from model.world import World
 from proofs.pair_kernel import SYMBOLS, WIDTHS, order_of
+from proofs.properties.paths import taken
+from proofs.properties.planted import faulty_ends
 from proofs.properties.tracked import Tracked, Truth, Word
 from proofs.properties.whole_calls import MAP, Calls
 from proofs.properties.whole_ends import CONTEXT, End, same_ends, show
@@ -60,7 +63,8 @@ class Whole:
     """The claim; the programs' maps have one numbering. `layout` has the offsets that the build of `after` decided.
 
     `functions` has, for each function whose behaviour counts, its name and where it starts on both sides; the first is
-    the entry, the others are what the kernel calls. Two claims are one only if they are one object.
+    the entry, the others are what the kernel calls. `faulty` is for planted faults. Two claims
+    are one only if they are one object.
     """
 
     release: Release
@@ -69,6 +73,7 @@ class Whole:
     after: Side
     layout: Mapping[str, int]
     functions: tuple[tuple[str, int, int], ...]
+    faulty: bool = False
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
         tracked = Tracked(world)
@@ -77,13 +82,24 @@ class Whole:
             arguments = (1,) if index == 0 else tuple(frames.ARGUMENTS)
             one = Run(self, tracked, self.before, name, arguments, entry=index == 0).ends(start)
             two = Run(self, tracked, self.after, name, arguments, entry=index == 0).ends(other)
-            for key, condition in same_ends(tracked, name, one, two).items():
+            found = taken(tracked, name, "before", [(end.label, end) for end in one])
+            found |= taken(tracked, name, "after", [(end.label, end) for end in two])
+            two = faulty_ends(tracked, two) if self.faulty else two
+            for key, condition in (same_ends(tracked, name, one, two) | found).items():
                 parts[key] = tracked.bits(REGISTER).condition(condition)
             show(tracked, name, one, two)
         return parts
 
     def reason(self, part: str) -> str:
         return ""
+
+    @cached_property
+    def _planted(self) -> "Whole":
+        return replace(self, faulty=True)
+
+    def planted(self, part: str) -> "Whole":
+        """The program after with faults at the end of each of its paths."""
+        return self._planted
 
     def number(self, side: Side, start: int) -> int | None:
         """What the function that starts there on this side is called on both: its place in `functions`, or else among

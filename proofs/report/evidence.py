@@ -11,6 +11,7 @@ HEAD = f"{'verdict':<11} {'solver':>8}     {'assumptions':<11}  {'shown by':<13}
 SHOWN = {
     "reached": "path reached",
     "dead": "path dead",
+    "excluded": "path excluded",
     "planted": "fault noticed",
     "itself": "fails itself",
 }
@@ -29,8 +30,9 @@ def timed(result: Result) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Numbers of obligations. `paths` are those that a path is reachable, `reached` of these and `dead`; the others
-    are `claims`: their planted fault was `noticed`, they are `refuted` themselves, or speak of a `dead` path.
+    """Numbers of obligations. `paths` are those that a path is reachable, `reached` of these, and `dead` or excluded by
+    what is assumed; the others are `claims`: their planted fault was `noticed`, they are `refuted` themselves, or
+    `idle`: they speak of a path that no state takes.
     """
 
     obligations: int
@@ -53,9 +55,9 @@ class Count:
         )
 
     def __str__(self) -> str:
-        dead = f" ({self.dead} dead)" if self.dead else ""
+        dead = f" (no state takes {self.dead})" if self.dead else ""
         more = [f"{self.refuted} fail without one"] if self.refuted else []
-        more += [f"{self.idle} speak of a dead path"] if self.idle else []
+        more += [f"{self.idle} speak of a path that no state takes"] if self.idle else []
         other = f" ({', '.join(more)})" if more else ""
         return (
             f"not vacuous: assumptions satisfiable {self.satisfiable} of {self.obligations}, paths reached "
@@ -73,7 +75,7 @@ def counted(results: Iterable[Result]) -> Count:
         satisfiable=sum(one.evidence.assumptions for one in by_name.values()),
         paths=len(paths),
         reached=_number(paths, "reached"),
-        dead=_number(paths, "dead"),
+        dead=_number(paths, "dead") + _number(paths, "excluded"),
         claims=len(claims),
         noticed=_number(claims, "planted"),
         refuted=_number(claims, "itself"),

@@ -11,9 +11,11 @@ from model.isa.insn import Insn
 from model.kernel.abi import ABIS
 from model.kernel.data import load_release
 from model.world import World
+from proofs import whole
 from proofs.check_claims import check as check_claims
 from proofs.check_release import check as check_release
 from proofs.check_release import release_obligations
+from proofs.mutants_whole import CALLS, LOOKUP, rewritten
 from proofs.obligation import Claim, NoRule, Obligation, Proved, Refuted
 from proofs.properties.dispatch_cases import Pair, rows
 from proofs.properties.products import product_obligations
@@ -77,6 +79,30 @@ def test_each_side_of_an_inlined_lookup_has_its_paths() -> None:
     taken = [name for name in names if "/map_lookup_elem/" not in name]
     assert sum(name.startswith("operation/") for name in taken) == 2
     assert sum(name.startswith("inlined/") for name in taken) == 8
+
+
+def whole_count(text: str) -> Count:
+    release = load_release("6.12")
+    done = rewritten(release, text)
+    made = whole.claim(done.before, done.after, release, X86, done.relocs)
+    return counted(Solver().decide_all(whole.obligations(made, release, X86)))
+
+
+def test_whole_programs_are_not_vacuous() -> None:
+    """`CALLS`: two paths of the program, two of its callback, on both sides; each path's five parts notice a fault."""
+    assert whole_count(CALLS) == Count(32, 32, paths=12, reached=12, dead=0, claims=20, noticed=20, refuted=0, idle=0)
+
+
+def test_a_path_that_no_run_takes_is_counted() -> None:
+    """An inlined lookup in bounds whose result is NULL: a path of the program after that no state takes."""
+    found = whole_count(LOOKUP)
+    assert (found.paths, found.reached, found.dead) == (9, 8, 1)
+    assert (found.claims, found.noticed, found.idle) == (15, 15, 0)
+    never = "r0 = 0\nr6 = *(u32 *)(r1 +0)\nr6 &= 1\nif r6 == 2 goto over\nr0 = 1\nover: exit\n"
+    found = whole_count(never)
+    assert (found.paths, found.reached, found.dead) == (6, 4, 2)
+    assert (found.claims, found.noticed, found.idle) == (10, 5, 5)
+    assert found.whole
 
 
 def test_each_path_of_a_patch_is_named() -> None:
@@ -155,7 +181,7 @@ def test_a_claim_that_ignores_a_side_is_vacuous() -> None:
 
 
 def test_a_path_that_is_assumed_away_is_vacuous() -> None:
-    """Also of a program's own paths, of which those that are dead by their own conditions count as dead."""
+    """A program's own path may be dead by its condition, or what is assumed may exclude it: that is told apart."""
     found = verdicts(Toy("assumed away"))
     assert (found["equal"], found["odd"]) == (UNNOTICED, NOWHERE)
     solver = Solver()
@@ -163,7 +189,7 @@ def test_a_path_that_is_assumed_away_is_vacuous() -> None:
         solver.decide(Obligation("path", "", Toy("assumed away"), part, expect="path"))
         for part in ("reach/odd", "reach/both")
     )
-    assert odd.verdict == NOWHERE
+    assert (odd.verdict, odd.evidence.path) == (Proved(), "excluded")
     assert (both.verdict, both.evidence.path) == (Proved(), "dead")
 
 

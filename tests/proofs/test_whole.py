@@ -174,7 +174,9 @@ def test_a_loop_on_a_constant_is_run_to_its_end() -> None:
     done = rewritten(text, "6.12")
     made = whole.claim(done.before, done.after, RELEASES["6.12"], X86, done.relocs)
     names = [one.name for one in whole.obligations(made, RELEASES["6.12"], X86)]
-    assert names == [f"whole/6.12/x86_64/main/-/{part}" for part in ("ends", "r0", "memory", "kernel", "callbacks")]
+    parts = [f"main/-/{part}" for part in ("ends", "r0", "memory", "kernel", "callbacks")]
+    paths = ["reach/main/before", "path/main/before/-", "reach/main/after", "path/main/after/-"]
+    assert names == [f"whole/6.12/x86_64/{part}" for part in (*parts, *paths)]
 
 
 def test_too_many_paths_are_a_hole() -> None:
