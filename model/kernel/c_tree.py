@@ -273,7 +273,7 @@ class Tree:
             raise InputError(str(self.root), file, f"cannot be read: {error}") from None
         if len(raw) > FILE_LIMIT:
             raise InputError(str(self.root), file, f"expected a source file of at most {FILE_LIMIT >> 20} MiB")
-        return raw
+        return raw.replace(b"\r\n", b"\n")
 
     @cached_property
     def _candidates(self) -> dict[str, bytes]:
@@ -287,9 +287,17 @@ class Tree:
         return found
 
     def files(self, folder: str, suffix: str = ".c") -> list[str]:
-        """Paths of the files under `folder`, sorted; symbolic links to folders are not followed."""
+        """Paths of the files under `folder`, sorted; symbolic links to folders are not followed.
+
+        InputError where a folder is there and cannot be read.
+        """
+
+        def fail(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                raise InputError(str(self.root), folder, f"cannot be read: {error}") from None
+
         found: list[str] = []
-        for place, folders, names in os.walk(self.root / folder):
+        for place, folders, names in os.walk(self.root / folder, onerror=fail):
             folders.sort()
             inside = Path(place).relative_to(self.root)
             found.extend((inside / name).as_posix() for name in names if name.endswith(suffix))

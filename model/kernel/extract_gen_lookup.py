@@ -106,8 +106,9 @@ def _expression(code: Code, scope: Scope) -> list[Statement]:
     if inner.type == "assignment_expression" and inner.need("left").text.replace(" ", "") == "*insn++":
         call = inner.need("right")
         if call.type == "call_expression" and inner.need("operator").text == "=":
-            arguments = tuple(_expr(item, scope) for item in _arguments(call))
-            return [Emit(call.need("function").text, arguments, code.line)]
+            macro = call.need("function").text
+            read = _callee if macro == "BPF_EMIT_CALL" else _expr
+            return [Emit(macro, tuple(read(item, scope) for item in _arguments(call)), code.line)]
     if inner.type in ("assignment_expression", "update_expression"):
         target = (inner.get("left") or inner.need("argument")).text
         scope.values.pop(target, None)
@@ -190,10 +191,18 @@ def _identifier(name: str, scope: Scope) -> Expr:
     return Name(name)
 
 
+def _callee(code: Code, scope: Scope) -> Expr:
+    """What BPF_EMIT_CALL is given: a function, by any name; up to 5.15 in a cast."""
+    while code.type == "call_expression" and code.need("function").text == "BPF_CAST_CALL":
+        if len(_arguments(code)) != 1:
+            raise Unread(f"a cast that is not understood: {code.text}")
+        code = _arguments(code)[0]
+    local = code.text in scope.values or code.text in scope.pointers
+    return Name(code.text) if code.type == "identifier" and not local else _expr(code, scope)
+
+
 def _call(code: Code, scope: Scope) -> Expr:
     function = code.need("function").text
-    if function == "BPF_CAST_CALL" and len(_arguments(code)) == 1:  # up to 5.15: only a cast
-        return _expr(_arguments(code)[0], scope)
     if function == "BPF_SIZEOF":  # a type stands where C wants an expression, so the parse has no node for it
         return Apply(function, (SizeOf(_type_name(code.need("arguments").text[1:-1], scope)),))
     return Apply(function, tuple(_expr(item, scope) for item in _arguments(code)))

@@ -23,7 +23,7 @@ from model.kernel.release import Release
 from model.kernel.release_facts import compare
 from proofs.commands.options import kernel
 from proofs.report.differences import differences_report
-from proofs.report.text import console
+from proofs.report.text import clean, console
 
 SUMMARY = "read a kernel source tree into a release file, or compare it with one"
 EXAMPLES = """\
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     known = None if options.check is None else _known(options.check)
     release = extract(options.tree) if options.facts is None else convert(load_facts(options.facts), extracted())
     for note in release.unread:
-        print(f"not read: {note}", file=sys.stderr)
+        print(clean(f"not read: {note}"), file=sys.stderr)
     text = dump_release(release)
     if options.output is not None:
         write_whole(options.output, text)
