@@ -1,6 +1,7 @@
 """Seeded faults in the C of walks: each is one small edit, made wherever its construct stands.
 
-The names are those that the releases' C has: `num_elems` counts, `ret` is the callback's result.
+Locals are told by what they are for, whatever the C names them: `flags`, `num_elems` (what is returned behind the
+loop), `ret` (the callback's result), `i` (the loop's index), `key` (the local whose address is handed over).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,8 +28,11 @@ from model.kernel.c_body import (
     Loop,
     Null,
     Number,
+    Param,
     Type,
+    nodes_of,
 )
+from model.semantics.c_walk import taken
 from proofs.properties.callback_code import Code
 
 Edit = Callable[[Any], Any]
@@ -38,10 +42,44 @@ ONE = Number(1, INT)
 
 def edited(code: Code, edit: Edit) -> Code:
     """The walk, and what it calls, with the fault. Raises `Unsupported` where there is no place for it."""
-    bodies = tuple(_mapped(body, edit) for body in code.bodies)
-    if bodies == code.bodies:
+    plain = _renamed(code)
+    bodies = tuple(_mapped(body, edit) for body in plain.bodies)
+    if bodies == plain.bodies:
         raise Unsupported(f"{code.function} has nothing that this fault could change")
+    return replace(plain, bodies=bodies)
+
+
+def _renamed(code: Code) -> Code:
+    """The same C with locals named by what they are for, where that can be told and the name is not taken."""
+    nodes, body = list(nodes_of(code.steps)), code.body
+    left = {step.value for step in code.whole.after if isinstance(step, Leave)}
+    given = {node.target for node in nodes if isinstance(node, Assign) and isinstance(node.value, Invoke)}
+    roles: dict[str, set[Any]] = {
+        "flags": {Local(param.name) for param in body.params[-1:]},
+        "num_elems": left,
+        "ret": given,
+        "i": {Local(code.index[0])} if code.index else set(),
+        "key": {Local(name) for name in taken(code.steps)},
+    }
+    names = {node.name for node in nodes if isinstance(node, Local | Declare)} | {param.name for param in body.params}
+    new = {one.name: role for role, found in roles.items() for one in found if _only(one, found) and role not in names}
+
+    def edit(node: Any) -> Any:
+        match node:
+            case Local(name) | Declare(name, _, _) | Param(name, _):
+                return replace(node, name=new.get(name, name))
+            case Each():
+                return replace(
+                    node, entry=new.get(node.entry, node.entry), position=new.get(node.position, node.position)
+                )
+        return node
+
+    bodies = tuple(_mapped(one, edit) if one == body else one for one in code.bodies)
     return replace(code, bodies=bodies)
+
+
+def _only(one: Any, found: set[Any]) -> bool:
+    return isinstance(one, Local) and len(found) == 1
 
 
 def _mapped(node: Any, edit: Edit) -> Any:
@@ -108,8 +146,10 @@ def test_of(name: str, change: Callable[[Any], Any]) -> Edit:
         match node:
             case Branch(Local(found), _, _) if found == name:
                 return replace(node, condition=change(node.condition))
-            case Branch(Binary("!=", Local(found), zero), _, _) if found == name:
-                return replace(node, condition=Binary("!=", change(Local(found)), zero))
+            case Branch(Invoke(_, _), _, _) if name == "ret":
+                return replace(node, condition=change(node.condition))
+            case Branch(Binary("!=" | ">" as operator, Local(found), zero), _, _) if found == name:
+                return replace(node, condition=Binary(operator, change(Local(found)), zero))
         return node
 
     return edit
@@ -117,7 +157,7 @@ def test_of(name: str, change: Callable[[Any], Any]) -> Edit:
 
 def never(name: str) -> Edit:
     """The test of a local never holds."""
-    return test_of(name, lambda _: Number(0, INT))
+    return test_of(name, lambda value: Binary("&", value, Number(0, INT)))
 
 
 def low_half(name: str) -> Edit:

@@ -68,11 +68,7 @@ def read_expr(code: Code, scope: Scope) -> Expr:
         case "unary_expression" if code.need("operator").text in UNARY:
             return Unary(code.need("operator").text, read_expr(code.need("argument"), scope))
         case "binary_expression" if code.need("operator").text == "&" and _is_cast(code.need("left"), scope):
-            # `(u64)(long)&x`, which without typedefs looks like a binary operator
-            cast = code.need("left")
-            outer, inner = cast.need("function").children[0].text, cast.need("arguments").children[0].text
-            address = Address(read_place(code.need("right"), scope))
-            return Cast(read_c_type(outer, scope.look), Cast(read_c_type(inner, scope.look), address))
+            return _cast(code.need("left"), Address(read_place(code.need("right"), scope)), scope)
         case "binary_expression" if code.need("operator").text in BINARY:
             left, right = read_expr(code.need("left"), scope), read_expr(code.need("right"), scope)
             return Binary(code.need("operator").text, left, right)
@@ -137,6 +133,8 @@ def _call(code: Code, scope: Scope) -> Expr:
         name = function.children[0]
         if name.type == "identifier" and name.text not in scope.locals:
             return Cast(read_c_type(name.text, scope.look), read_expr(items[0], scope))
+    if _is_cast(function, scope) and len(items) == 1:
+        return _cast(function, read_expr(items[0], scope), scope)
     if function.type == "identifier" and function.text in scope.locals:
         kind = scope.locals[function.text]
         if not isinstance(kind, Pointer) or not isinstance(kind.to, Routine):
@@ -152,12 +150,21 @@ def _call(code: Code, scope: Scope) -> Expr:
 
 
 def _is_cast(code: Code, scope: Scope) -> bool:
-    """`(NAME)(TYPE)` where NAME is a type by name and TYPE one of C's words."""
+    """`(NAME)(TYPE)`, where NAME is a type by name and TYPE one of C's words.
+
+    Without typedefs, `(u64)(long)&x` looks like a binary operator, and `(u64)(long)(x)` like two calls.
+    """
     if code.type != "call_expression" or code.need("function").type != "parenthesized_expression":
         return False
     name, items = code.need("function").children, code.need("arguments").children
     plain = len(name) == 1 and name[0].type == "identifier" and name[0].text not in scope.locals
     return plain and len(items) == 1 and set(items[0].text.split()) <= KEYWORDS
+
+
+def _cast(code: Code, operand: Expr, scope: Scope) -> Expr:
+    """The two casts that `_is_cast` found, of `operand`."""
+    outer, inner = code.need("function").children[0].text, code.need("arguments").children[0].text
+    return Cast(read_c_type(outer, scope.look), Cast(read_c_type(inner, scope.look), operand))
 
 
 def _member(code: Code, scope: Scope) -> Expr:

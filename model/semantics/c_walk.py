@@ -171,6 +171,8 @@ class Steps(Run[W, B]):
         match expr:
             case Address(Local(name)):
                 return Value(Pointer(frame.types[name]), local_address(self.runner.world, name)), frame
+            case Local(name) if frame.locals.get(name) is None:
+                raise Unsupported(f"{self.body.function}: nothing is known of {name} where it is read in the walk")
         return Expressions.value(self, expr, frame)
 
     def invoked(self, expr: Invoke, frame: Frame[W, B]) -> tuple[Value[W], Frame[W, B]]:

@@ -3,7 +3,20 @@
 from dataclasses import dataclass
 
 from model.errors import Unsupported
-from model.kernel.c_body import Body, Call, Declare, Each, Integer, Leave, Local, Loop, Step, nodes_of
+from model.kernel.c_body import (
+    Body,
+    Call,
+    Declare,
+    Each,
+    Integer,
+    Leave,
+    Local,
+    Loop,
+    Step,
+    Unreadable,
+    nodes_of,
+    steps_of,
+)
 from model.kernel.release import CType
 from model.semantics.c_walk import Split, assigned, change, split
 
@@ -28,6 +41,9 @@ class Code:
         steps = self.body.steps
         if steps is None:
             raise Unsupported(f"no body was read for {self.function}")
+        for step in steps_of(steps):
+            if isinstance(step, Unreadable):
+                raise Unsupported(f"{self.body.file}:{step.line}: {step.text}")
         return steps
 
     @property
