@@ -225,6 +225,7 @@ def _build(version: str, near: Release, types: KernelTypes, tables: _Tables) -> 
         },
         unread=unread,
         holes=holes,
+        provenance={},  # `origin` tells
     )
     return Running(release, near, provenance)
 
