@@ -26,6 +26,8 @@ def differ(before: End, after: End) -> str:
         return "r0"
     if before.context != after.context:
         return "the context"
+    if before.packet != after.packet:
+        return "the packet"
     changed = [number for number in before.maps if before.maps[number] != after.maps[number]]
     return f"map {changed[0]}" if changed else ""
 

@@ -13,8 +13,11 @@ from model.machine.maps_kernel import MapsKernel
 from model.machine.outcome import Outcome, Violation
 from model.machine.regions import CONTEXT_BASE, Region, Regions
 from model.program import Map, MapRef, Program
+from model.semantics.load_store import Packet
 from proofs.pair_contents import Contents, visible
 from proofs.pair_kernel import Event, Kernel, order_of
+from proofs.pair_packet import BASE as PACKET_BASE
+from proofs.pair_packet import Layout
 
 STEPS = 20_000
 CONTEXT = 256
@@ -25,6 +28,8 @@ ALL_ONES = (1 << 64) - 1
 STORES = (2, 3)
 SIZES = {0x00: 4, 0x08: 2, 0x10: 1, 0x18: 8}
 PROGRAMS = "prog_array"
+ETHERNET = 14
+"""Bytes in front of the network header of a packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +45,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """`numbers` are the results of the helpers of `WIDTHS`, in the order of their calls (0 behind the last); `ones`
-    fills the bits that an ABI leaves open above a narrow result, which are 0 else.
+    """`packet` is there for programs whose context has one. `numbers` are the results of the helpers of `WIDTHS`, in
+    the order of their calls (0 behind the last); `ones` fills the bits that an ABI leaves open above a narrow result,
+    which are 0 else.
     """
 
     context: bytes = bytes(CONTEXT)
     entries: tuple[Entry, ...] = ()
     numbers: tuple[int, ...] = ()
     ones: bool = False
+    packet: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +71,14 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a run ended, what the maps (by number) and the context hold then, and the keys that were asked for.
-
-    `size` is about the bytes of all maps. `moments` and `events` are there where the run was traced.
+    """How a run ended, what the maps (by number), the context and the packet hold then, and the keys that were asked
+    for. `size` is about the bytes of all maps. `moments` and `events` are there where the run was traced.
     """
 
     outcome: Outcome
     maps: Mapping[int, Contents]
     context: bytes
+    packet: bytes
     keys: tuple[tuple[int, bytes], ...]
     calls: int
     moments: tuple[Moment, ...] = ()
@@ -84,20 +91,33 @@ def used_maps(program: Program) -> list[int]:
 
 
 def run(
-    program: Program, maps: Mapping[int, Map], release: Release, abi: Abi, given: Input, *, trace: bool = False
+    program: Program,
+    maps: Mapping[int, Map],
+    release: Release,
+    abi: Abi,
+    given: Input,
+    layout: Layout | None = None,
+    *,
+    trace: bool = False,
 ) -> End:
-    """The program's run with `given`; `maps` are those of either program by number, in the order of their addresses.
+    """The program's run with `given`; `layout` tells where the context has the packet.
 
-    Raises `Unsupported` where the machine has no meaning for what the program does.
+    `maps` are those of either program by number, in the order of their addresses. Raises `Unsupported` where the
+    machine has no meaning for what the program does.
     """
     memory = Regions(order_of(abi))
     upper = _ones if given.ones else _zeros
     kernel = MapsKernel(memory, release, abi=abi, cpus=1, cpu=0, upper=upper)
     made = {number: _made(kernel, one) for number, one in maps.items()}
     _fill(kernel, made, given.entries)
-    context = memory.add(Region("context", CONTEXT_BASE, bytearray(given.context)))
+    bytes_ = given.context if layout is None else layout.filled(given.context, given.packet)
+    context = memory.add(Region("context", CONTEXT_BASE, bytearray(bytes_)))
+    packet = Region("packet", PACKET_BASE, bytearray(given.packet))
     around = Kernel(kernel, given.numbers, {one.address: number for number, one in made.items()})
     machine = Machine(around, memory, limit=STEPS)
+    if layout is not None:
+        memory.add(packet)
+        machine.packet, machine.context = Packet(PACKET_BASE, len(given.packet), ETHERNET, 0), CONTEXT_BASE
     moments: list[Moment] = []
     if trace:
         around.events = []
@@ -106,7 +126,8 @@ def run(
     contents = {number: visible(kernel, one) for number, one in made.items()}
     size = sum(one.shape.value_size * one.shape.max_entries for one in made.values() if "array" in one.shape.type)
     events = tuple(around.events or ())
-    return End(outcome, contents, bytes(context.data), tuple(around.keys), around.calls, tuple(moments), events, size)
+    left = bytes(context.data), bytes(packet.data)
+    return End(outcome, contents, *left, tuple(around.keys), around.calls, tuple(moments), events, size)
 
 
 def _zeros(value: int, ctype: CType) -> int:

@@ -17,6 +17,7 @@ from model.machine.outcome import Limit as Overrun
 from model.program import Map, Program
 from proofs.limit import Limit
 from proofs.pair_ends import Parting, Split, alike, differ, parting, parting_of, split
+from proofs.pair_packet import LENGTHS, Layout, layout_of
 from proofs.pair_run import CONTEXT, PROGRAMS, End, Entry, Input, run, used_maps
 from proofs.pair_shrink import smaller
 
@@ -29,6 +30,7 @@ BUDGET = 600_000
 RUN, BYTES = 200, 64
 FILL = 64
 """Elements that are put into a map at most, to have it full."""
+WALKED = 3
 PLAIN = 7
 """What an element holds where nothing else is wanted."""
 
@@ -74,15 +76,17 @@ class Pair:
     left: int = BUDGET
     cut: str = ""
     maps: Mapping[int, Map] = field(init=False)  # those that either uses
+    layout: Layout | None = field(init=False)
 
     def __post_init__(self) -> None:
+        self.layout = layout_of(self.before)
         numbers = sorted({*used_maps(self.before), *used_maps(self.after)})
         known = [*self.before.maps, *self.after.maps[len(self.before.maps) :]]
         self.maps = {number: known[number] for number in numbers}
 
     def ends(self, given: Input, *, trace: bool = False) -> tuple[End, End]:
-        before = run(self.before, self.maps, self.release, self.abi, given, trace=trace)
-        after = run(self.after, self.maps, self.release, self.abi, given, trace=trace)
+        before = run(self.before, self.maps, self.release, self.abi, given, self.layout, trace=trace)
+        after = run(self.after, self.maps, self.release, self.abi, given, self.layout, trace=trace)
         self.left -= RUN + before.outcome.steps + after.outcome.steps + before.size // BYTES
         if isinstance(before.outcome, Fault | Overrun):
             self.cut = self.cut or f"the program before: {before.outcome}"
@@ -147,20 +151,22 @@ def _guessed(pair: Pair, guesses: Sequence[Guess]) -> Iterator[Input]:
 
 def _inputs(pair: Pair) -> Iterator[Input]:
     """From small to large. Raises `Unsupported` where even the empty input has no run."""
-    base = Input()
+    base = Input(packet=bytes(LENGTHS[0]) if pair.layout is not None else b"")
     before, after = pair.ends(base)
     kinds = [base]
     if pair.abi.result is Extension.NOBODY:
         kinds.append(replace(base, ones=True))  # after all others: compilers leave zeros more often
-    keys = list(dict.fromkeys(before.keys + after.keys))
+    keys = list(dict.fromkeys([*before.keys, *after.keys, *_first(pair)]))
     numbers = list(dict.fromkeys([*_numbers(pair, pair.before), *_numbers(pair, pair.after)]))[:NUMBERS]
     fields = list(dict.fromkeys([*_fields(pair.before), *_fields(pair.after)]))[:FIELDS]
     for kind in kinds:
         yield kind
         for entries in _entries(pair, keys, PLAIN):
             yield replace(kind, entries=entries)
+    for length in LENGTHS[1:] if pair.layout is not None else ():
+        yield replace(base, packet=bytes(length))
     for (at, size), number in product(fields, numbers):
-        yield replace(base, context=_put(base.context, at, size, number))
+        yield from _placed(pair, base, at, size, number)
     for number in numbers:
         yield replace(base, numbers=(number,))
         for entries in _entries(pair, keys[:2], number, full=False):
@@ -170,9 +176,29 @@ def _inputs(pair: Pair) -> Iterator[Input]:
         given = _random(pair, draw, keys, numbers, fields, draw.choice(kinds))
         yield given
         try:
-            keys = list(dict.fromkeys([*keys, *run(pair.before, pair.maps, pair.release, pair.abi, given).keys]))[:KEYS]
+            keys = list(
+                dict.fromkeys([*keys, *run(pair.before, pair.maps, pair.release, pair.abi, given, pair.layout).keys])
+            )[:KEYS]
         except Unsupported:
             continue
+
+
+def _first(pair: Pair) -> Iterator[tuple[int, bytes]]:
+    """The first keys of each map, which a walk meets though nobody asks for them."""
+    for number, one in pair.maps.items():
+        for key in range(min(one.max_entries or 0, WALKED)) if one.key_size else ():
+            yield number, key.to_bytes(8, "little")[: one.key_size].ljust(one.key_size or 0, b"\0")
+
+
+def _placed(pair: Pair, given: Input, at: int, size: int, number: int) -> Iterator[Input]:
+    """The number in the context, and in the packet, there in either byte order."""
+    if pair.layout is None or not pair.layout.holds(at):
+        yield replace(given, context=_put(given.context, at, size, number))
+    if at + size <= len(given.packet):
+        data = _put(given.packet, at, size, number)
+        yield replace(given, packet=data)
+        if size > 1:
+            yield replace(given, packet=data[:at] + data[at : at + size][::-1] + data[at + size :])
 
 
 def _numbers(pair: Pair, program: Program) -> list[int]:
@@ -248,15 +274,14 @@ def _random(
     fields: Sequence[tuple[int, int]],
     kind: Input,
 ) -> Input:
-    context = kind.context
     for at, size in fields:
         if draw.random() < 0.5:
-            context = _put(context, at, size, draw.choice(numbers))
+            kind = draw.choice(list(_placed(pair, kind, at, size, draw.choice(numbers))) or [kind])
     chosen = [key for key in keys if draw.random() < 0.5]
     made = (_entry(pair.maps[number], number, key, draw.choice((PLAIN, *numbers))) for number, key in chosen)
     entries = [entry for entry in made if entry]
     drawn = tuple(draw.choice(numbers) for _ in range(draw.randrange(4)))
-    return replace(kind, context=context, entries=tuple(entries), numbers=drawn)
+    return replace(kind, entries=tuple(entries), numbers=drawn)
 
 
 def _shrunk(pair: Pair, given: Input) -> Input:

@@ -18,6 +18,10 @@ def smaller(given: Input) -> Iterator[Input]:
         for less in (0, 1, number // 2, number - 1):
             if less < number:
                 yield replace(given, numbers=(*given.numbers[:index], less, *given.numbers[index + 1 :]))
+    for length in range(0, len(given.packet), max(1, len(given.packet) // 8)):
+        yield replace(given, packet=given.packet[:length])
+    for packet in _bytes(given.packet):
+        yield replace(given, packet=packet)
     for context in _bytes(given.context):
         yield replace(given, context=context)
     for index, entry in enumerate(given.entries):

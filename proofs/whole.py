@@ -16,6 +16,7 @@ from proofs.limit import NO_LIMIT, Limit
 from proofs.obligation import Counterexample, Evidence, NoRule, Obligation, Proved, Refuted, Unknown, Verdict
 from proofs.outcome import worst
 from proofs.pair_kernel import WIDTHS
+from proofs.pair_packet import LENGTHS, MOST, Layout, layout_of
 from proofs.pair_run import CONTEXT, Input
 from proofs.pair_search import Guess
 from proofs.properties.paths import PATH, REACH, path_of, stated
@@ -113,12 +114,12 @@ def check(
     if not isinstance(raw, Refuted):
         return Second(raw, raw, results, paths)
     if answer.witness is None or not answer.witness.what:
-        found = tried(answer, claims, limit, list(_guesses(results)))
+        found = tried(answer, claims, limit, list(_guesses(results, layout_of(answer.before))))
         if found.witness is not None and found.witness.what:
             return Second(raw, raw, results, paths, found)
         broken = next(result for result in results if isinstance(result.verdict, Refuted))
         reason = f"{broken.obligation.name}: what is stored or returned differs if kernel functions may do anything; "
-        reason += answer.untried or "no run shows it"
+        reason += "no run shows it" if answer.linked is not None else "no run can be made"
         return Second(Unknown(reason), raw, results, paths)
     return Second(raw, raw, results, paths)
 
@@ -146,14 +147,14 @@ def _named(result: Result) -> Verdict:
     return replace(verdict, reason=f"{name}: {verdict.reason}") if isinstance(verdict, Unknown | NoRule) else verdict
 
 
-def _guesses(results: Sequence[Result]) -> Iterator[Guess]:
+def _guesses(results: Sequence[Result], layout: Layout | None) -> Iterator[Guess]:
     """Inputs from the values that refute: of the context, of helpers that give numbers, of what memory holds."""
     refuted = [result.verdict for result in results if isinstance(result.verdict, Refuted)]
     for verdict in refuted[:GUESSES]:
-        yield _guess(verdict.counterexample)
+        yield _guess(verdict.counterexample, layout)
 
 
-def _guess(values: Counterexample) -> Guess:
+def _guess(values: Counterexample, layout: Layout | None) -> Guess:
     context = bytearray(CONTEXT)
     for name, word in values.words.items():
         place = re.fullmatch(rf"{CONTEXT_NAME} \+(\d{{1,4}})", name)
@@ -163,7 +164,19 @@ def _guess(values: Counterexample) -> Guess:
         word for (key, _), word in values.functions.items() if key.endswith(": result") and key[:-8] in WIDTHS
     )
     loaded = dict.fromkeys(word for (key, _), word in values.functions.items() if key.startswith("load"))
-    return Guess(Input(bytes(context), (), tuple(drawn)), tuple(loaded)[:VALUES])
+    packet = b"" if layout is None else _packet(values, bytes(context), layout)
+    return Guess(Input(bytes(context), (), tuple(drawn), packet=packet), tuple(loaded)[:VALUES])
+
+
+def _packet(values: Counterexample, context: bytes, layout: Layout) -> bytes:
+    """What was loaded from where the context says that the packet is."""
+    start, end = (int.from_bytes(context[at : at + 4], "little") for at in (layout.data, layout.end))
+    packet = bytearray(end - start if 0 <= end - start <= MOST else LENGTHS[0])
+    for (key, at), word in values.functions.items():
+        size = int(key[4:]) // 8 if key in ("load8", "load16", "load32", "load64") else 0
+        if size and 0 <= at[0] - start <= len(packet) - size:
+            packet[at[0] - start : at[0] - start + size] = word.to_bytes(size, "little")
+    return bytes(packet)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from proofs.obligation import Proved, Refuted, Shown, Verdict
 from proofs.outcome import why, word
 from proofs.pair_contents import Contents
 from proofs.pair_ends import Parting, Split
-from proofs.pair_run import Entry
+from proofs.pair_packet import layout_of
+from proofs.pair_run import PROGRAMS, Entry
 from proofs.pair_search import Witness
 from proofs.report.listing import helper_names, line
 from proofs.report.text import clean, refutation
@@ -35,7 +36,7 @@ def lines(both: Answer, release: Release, abi: Abi, files: tuple[str, str]) -> I
     yield f"{before.name}: {files[0]} and {files[1]}, as Linux {release.version} ({release.name}), {abi.name}"
     yield f"  {len(before.insns)} instructions before, {len(after.insns)} after; rewritten map-helper calls: {kinds}"
     yield f"  {word(both.verdict)}{_reason(both.verdict)}"
-    if both.verdict != answer.verdict:
+    if word(both.verdict) != word(answer.verdict):
         yield f"  by composition: {word(answer.verdict)}{_reason(answer.verdict)}"
     for name, value in answer.offsets.items():
         if value:
@@ -131,6 +132,8 @@ def _witness(answer: Equivalence, found: Witness, release: Release) -> Iterator[
     yield "  an input that shows it, run on the model's machine:"
     yield "    r1 = the context's address, r10 = the end of the stack"
     yield f"    context: {_hex(given.context)}"
+    if layout_of(before) is not None:
+        yield f"    packet: {len(given.packet)} bytes: {_hex(given.packet)}"
     maps = [*before.maps, *answer.after.maps[len(before.maps) :]]
     for number in sorted(found.before.maps):
         one = maps[number]
@@ -144,6 +147,8 @@ def _witness(answer: Equivalence, found: Witness, release: Release) -> Iterator[
         yield from _parting(answer, found.parts)
     if found.split is not None and (found.parts is None or found.what != "r0"):
         yield from _split(answer, found.split, release)
+    elif found.parts is None:
+        yield "    the two make the same calls, callbacks and stores outside of the stack; they part in the end only"
     yield from _ends(found, maps)
 
 
@@ -179,6 +184,8 @@ def _ends(found: Witness, maps: Sequence[Map]) -> Iterator[str]:
     yield f"      after   {_end(found.after.outcome)}"
     if found.what == "the context":
         yield from _bytes("the context", found.before.context, found.after.context)
+    elif found.what == "the packet":
+        yield from _bytes("the packet", found.before.packet, found.after.packet)
     elif number is not None:
         yield from _contents(maps[number], found.before.maps[number], found.after.maps[number])
 
@@ -212,13 +219,22 @@ def _value(value: int) -> str:
     return f"0x{value:016x} ({signed})"
 
 
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "little")
+
+
 def _hex(data: bytes) -> str:
     """Bytes up to the last that is not zero."""
     short = data.rstrip(b"\0")
+    if short == data and data:
+        return data.hex(" ")
     return f"{short.hex(' ')}, then zeros" if short else f"{len(data)} zeros"
 
 
 def _entries(entries: list[Entry], kind: str) -> str:
+    if kind == PROGRAMS:
+        told = [f"{entry.key.hex()}: a program that returns 0x{_number(entry.value):x}" for entry in entries]
+        return f"{{{', '.join(told)}}}" if told else "empty"
     if not entries:
         return "zeros" if "array" in kind else "empty"
     told = [f"{entry.key.hex() or 'element'}: {entry.value.hex()}" for entry in entries[:LISTED]]
@@ -238,7 +254,7 @@ def symbolic_lines(answer: Equivalence, second: Second) -> Iterator[str]:
     if len(open_) > LISTED:
         yield f"    … {len(open_) - LISTED} more"
     broken = [result for result in second.results if isinstance(result.verdict, Refuted)]
-    if broken:
+    if broken and isinstance(second.verdict, Refuted):
         yield from (f"    {text}" for text in refutation(broken[0]))
     first, other = word(answer.verdict), word(second.verdict)
     if {first, other} == {"proved", "refuted"}:
