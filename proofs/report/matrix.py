@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from rich.console import Console
 from rich.table import Table
@@ -41,8 +41,9 @@ def matrix_report(
     per_table = max(1, min(len(abis), (out.width - 8) // CELL))
     for start in range(0, len(abis), per_table):
         put(out, _table(squares, releases, abis[start : start + per_table]))
+    undecided = {(s.release.name, e.map_type, e.helper) for s in squares for e in s.entries if why(e.verdict)}
     for number, group in enumerate(groups, 1):
-        for line in group_lines(number, group, releases, abis, verbose=verbose):
+        for line in group_lines(number, group, releases, abis, undecided, verbose=verbose):
             _say(out, line)
     for line in _open(squares, verbose=verbose):
         _say(out, line)
@@ -74,16 +75,27 @@ def _table(squares: Sequence[Square], releases: Sequence[Release], abis: Sequenc
 
 
 def group_lines(
-    number: int, group: Group, releases: Sequence[Release], abis: Sequence[Abi], *, verbose: bool
+    number: int,
+    group: Group,
+    releases: Sequence[Release],
+    abis: Sequence[Abi],
+    undecided: Set[tuple[str, str, str]],
+    *,
+    verbose: bool,
 ) -> Iterator[str]:
-    """One cause: what, since when and until when, whom it touches, how it is reached, one counterexample."""
+    """One cause: what, since when and until when, whom it touches, how it is reached, one counterexample.
+
+    `undecided` are (release, map type, helper) of claims that are open: there nothing can be said of the cause.
+    """
     cause, findings = group.cause, group.findings
     yield ""
     yield from _wrapped(f"{number}. ", f"{cause.name}: {cause.text}")
     if cause.commits:
         yield from _wrapped("   ", cause.commits)
     shown = {f.release.name for f in findings}
-    yield from _wrapped("   releases  ", _span(shown, [release.name for release in releases]))
+    pairs = {(f.entry.map_type, f.entry.helper) for f in findings}
+    open_in = {name for name, *pair in undecided if tuple(pair) in pairs}
+    yield from _wrapped("   releases  ", _span(shown, [release.name for release in releases], open_in))
     if strange := outside(group):
         yield from _wrapped("   releases  ", f"not expected by the commits above: {', '.join(strange)}")
     touched = {f.abi.name for f in findings}
@@ -101,17 +113,20 @@ def group_lines(
         yield from _wrapped("     " + " " * (len(line) - len(line.lstrip())), line.lstrip())
 
 
-def _span(shown: set[str], names: Sequence[str]) -> str:
-    """Which of the releases looked at: a run without a gap by its ends."""
+def _span(shown: set[str], names: Sequence[str], open_in: Set[str]) -> str:
+    """Which of the releases looked at, a run without a gap by its ends; then the ones next to it, and what is open."""
     places = [index for index, name in enumerate(names) if name in shown]
     first, last = places[0], places[-1]
     if len(places) > 2 and len(places) == last - first + 1:
         text = f"{names[first]} to {names[last]} ({len(places)} in a row)"
     else:
         text = ", ".join(names[index] for index in places)
-    before = f"; not in {names[first - 1]}" if first else ""
-    after = f"; gone in {names[last + 1]}" if last + 1 < len(names) else ""
-    return text + before + after
+    if first and names[first - 1] not in open_in:
+        text += f"; not in {names[first - 1]}"
+    if last + 1 < len(names) and names[last + 1] not in open_in:
+        text += f"; gone in {names[last + 1]}"
+    left = [name for name in names if name in open_in]
+    return text + (f"; open in {', '.join(left)}" if left else "")
 
 
 Key = tuple[str, Reach]

@@ -66,6 +66,17 @@ def test_a_hole_is_counted_and_told(capsys: pytest.CaptureFixture[str], tmp_path
     assert "unsupported dispatch/mine/x86_64/queue/map_push_elem and 2 more: fixups.c:1: not understood" in out
 
 
+def test_a_release_that_is_open_is_not_said_to_be_free(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = json.loads(dump_release(load_release("6.3")))
+    text["holes"]["rewrite:map_delete_elem"] = "verifier.c:1: not understood"
+    (tmp_path / "6.3.json").write_text(json.dumps(text))
+    kernels = f"6.1,{tmp_path}/6.3.json,6.12"
+    _, out, _ = run(capsys, "--kernel", kernels, "--match", "dispatch/*/hash/*")
+    assert "releases  6.1; open in 6.3" in out
+    _, out, _ = run(capsys, "--kernel", kernels, "--match", "dispatch/*/map_update_elem")
+    assert "releases  6.1; gone in 6.3" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
