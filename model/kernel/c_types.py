@@ -141,4 +141,7 @@ def read_prototype(text: str, look: Lookup) -> tuple[str, Prototype]:
     params = split_arguments(inside)
     if params == ["void"]:
         params = []
-    return name, Prototype(read_type(result, look), tuple(read_type(param, look) for param in params))
+    rows = tuple(read_type(param, look) for param in params)
+    if any(row.bits == 0 for row in rows):
+        raise Unread(f"a parameter of type void: {folded}")
+    return name, Prototype(read_type(result, look), rows)

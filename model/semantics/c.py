@@ -25,6 +25,7 @@ from model.kernel.c_body import (
     Leave,
     Local,
     Step,
+    Type,
     Unreadable,
     Void,
     steps_of,
@@ -162,11 +163,16 @@ class Run(Expressions[W, B]):
     def assign(self, target: Expr, expr: Expr, frame: Frame[W, B]) -> Frame[W, B]:
         value, frame = self.value(expr, frame)
         if isinstance(target, Local):
-            kept = convert(self.runner.world, value, frame.types[target.name])
+            kept = convert(self.runner.world, value, self.declared(target.name, frame))
             return replace(frame, locals={**frame.locals, target.name: kept})
         place, frame = self.place(target, frame)
         stored = convert(self.runner.world, value, place.type)
         return replace(frame, outside=frame.outside.store(place.address, size(place.type), stored.word))
+
+    def declared(self, name: str, frame: Frame[W, B]) -> Type:
+        if name not in frame.types:
+            raise Unsupported(f"{self.body.function}: {name} is not declared")
+        return frame.types[name]
 
     def effect(self, expr: Expr, frame: Frame[W, B]) -> Frame[W, B]:
         if not isinstance(expr, Call) or expr.function in MACROS:

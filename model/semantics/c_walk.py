@@ -170,7 +170,7 @@ class Steps(Run[W, B]):
     def value(self, expr: Expr, frame: Frame[W, B]) -> tuple[Value[W], Frame[W, B]]:
         match expr:
             case Address(Local(name)):
-                return Value(Pointer(frame.types[name]), local_address(self.runner.world, name)), frame
+                return Value(Pointer(self.declared(name, frame)), local_address(self.runner.world, name)), frame
             case Local(name) if frame.locals.get(name) is None:
                 raise Unsupported(f"{self.body.function}: nothing is known of {name} where it is read in the walk")
         return Expressions.value(self, expr, frame)

@@ -214,7 +214,9 @@ class Turns(Generic[W, B]):
         offset = offset_of(self.world, dict(self.code.layout), loop.struct, loop.member)
         entry = Value(Pointer(Struct(loop.struct)), b.sub(node, offset))
         link = at.frame.outside.load(node, ADDRESS // 8) if loop.early else node
-        kind = at.frame.types[loop.position]
+        kind = at.frame.types.get(loop.position)
+        if not isinstance(kind, Pointer):
+            raise Unsupported(f"{self.code.function}: {loop.position} is no pointer to a list's node")
         here: dict[str, Value[W] | None] = {loop.entry: entry, loop.position: Value(kind, link)}
         done = walker.run(loop.body, replace(at.frame, locals={**at.frame.locals, **here}))
         going, away = self._sorted(walker, done, self.code.whole.after, "")

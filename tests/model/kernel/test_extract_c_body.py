@@ -288,6 +288,11 @@ GOOD: dict[str, Any] = {
         ({"steps": [["do", None]]}, "$.steps[0][1]"),
         ({"steps": [["branch", ["local", "a"], [], None]]}, "$.steps[0][3]"),
         ({"steps": [[["leave"], None]]}, "$.steps[0]"),
+        ({"steps": [["loop", [], [], None, []]]}, "$.steps[0]"),
+        ({"steps": [["loop", [], [], None, [], ["break"]]]}, "$.steps[0][5][0]"),
+        ({"steps": [["each", 1, "a", "b", ["null"], "s", "m", []]]}, "$.steps[0][1]"),
+        ({"steps": [["goto", None]]}, "$.steps[0][1]"),
+        ({"params": [["f", ["pointer", ["routine", ["void"], ["void"]]]]]}, "$.params[0][1][2][0]"),
     ],
 )
 def test_damaged_json(change: dict[str, Any], place: str) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kernel_mini_tree import FILES, write_tree
 
 from model.errors import InputError, Unsupported
+from model.kernel.c_body import Integer, Invoke, Leave, Local, Number, Param, Pointer, Routine, Unreadable
 from model.kernel.data import dump_release, read_release
 from model.kernel.extract import extract
 from model.kernel.release import (
@@ -79,6 +80,23 @@ def test_functions_with_types_and_lines(release: Release) -> None:
     assert release.callbacks == {"box_each"}
     assert release.slots["map_for_each_callback"].params[1].c == "bpf_callback_t"
     assert "map_btf_id" not in release.slots
+
+
+def test_walks_as_data(release: Release) -> None:
+    zero, u64 = Number(0, Integer(32, True)), Integer(64, False)
+    body = release.bodies["box_each"]
+    assert body.steps == (Leave(Invoke(Local("callback_fn"), (zero,) * 5)),)
+    assert body.params[1] == Param("callback_fn", Pointer(Routine(u64, (u64,) * 5)))
+    assert "bag_get" not in release.bodies
+
+
+def test_a_walk_with_a_statement_that_has_no_rule(tmp_path: Path) -> None:
+    odd = "do { } while (0);\n\treturn callback_fn("
+    release = extract(write_tree(tmp_path, (BOX, "return callback_fn(", odd)))
+    assert release.bodies["box_each"].steps is not None
+    assert release.bodies["box_each"].steps[0] == Unreadable("do { } while (0);", 48)
+    line = "kernel/bpf/box.c:48: box_each: a statement that is not understood: do { } while (0);"
+    assert line in release.unread
 
 
 def test_helpers(release: Release) -> None:
@@ -251,6 +269,8 @@ UNREAD = (
      "kernel/bpf/helpers.c:15: bpf_map_put: expected one helper with this function"),
     ("a type of unknown width", (BOX, "static bool same_box", "static verdict same_box"),
      "same_box: a type of unknown width: verdict"),
+    ("a parameter of type void", (BOX, "void *value, u64 flags)\n{", "void value, u64 flags)\n{"),
+     "box_put: a parameter of type void"),
     ("a missing function", (BOX, "static long\nbox_put(", "static long\nbox_set("), "box_put: no definition"),
     ("an unknown macro", (BOX, "\tPAIR(box),", "\tTRIPLE(box),"), "a macro that is not in this file: TRIPLE(box)"),
     ("a loop in gen_lookup", (BOX, "\tBUILD_BUG_ON(", "\twhile (1) ;\n\tBUILD_BUG_ON("),
