@@ -137,15 +137,22 @@ class Live:
     ) -> None:
         self.close()
 
+    def call(self, command: Command, attributes: bytes, *buffers: ctypes.Array[ctypes.c_char]) -> tuple[int, bytes]:
+        """(result or -errno, the attributes after the call); `buffers`: those whose addresses they hold."""
+        return _bpf(command, attributes)
+
+    def shut(self, fd: int) -> None:
+        os.close(fd)
+
     def close(self) -> None:
         while self._open:
             with contextlib.suppress(OSError):
-                os.close(self._open.pop())
+                self.shut(self._open.pop())
 
     def drop(self, fd: int) -> None:
         """Close one descriptor before the end."""
         self._open.remove(fd)
-        os.close(fd)
+        self.shut(fd)
 
     def _own(self, what: str, result: int, log: str = "") -> int:
         if result < 0:
@@ -174,12 +181,12 @@ class Live:
             attributes = attributes.ljust(44, b"\0") + struct.pack("=4I", 0, self._types({0: "none"})[0], 1, 1)
         if extra:
             attributes = attributes.ljust(64, b"\0") + struct.pack("=Q", extra)
-        return self._own(f"create a map of type {kind}", _bpf(Command.MAP_CREATE, attributes)[0])
+        return self._own(f"create a map of type {kind}", self.call(Command.MAP_CREATE, attributes)[0])
 
     def _element(self, command: Command, fd: int, key: bytes, value: bytes, flags: int) -> tuple[int, bytes]:
         held, out = _buffer(key), _buffer(value)
         attributes = struct.pack("=I4xQQQ", fd, _address(held) if key else 0, _address(out) if value else 0, flags)
-        result, _ = _bpf(command, attributes)
+        result, _ = self.call(command, attributes, held, out)
         return result, out.raw[: len(value)]
 
     def update(self, fd: int, key: bytes, value: bytes, flags: int = 0) -> int:
@@ -234,17 +241,18 @@ class Live:
             *(kind, len(insns), _address(code), _address(licence), 1, LOG_SIZE, _address(log), 0, flags | sleepable),
             *(b"model", 0, 0, types, 8 if records else 0, _address(held) if records else 0, len(records) // 8),
         ).ljust(120, b"\0")
-        result, _ = _bpf(Command.PROG_LOAD, attributes)
+        result, _ = self.call(Command.PROG_LOAD, attributes, code, licence, log, held)
         if result == -errno.ENOSPC:  # the log did not fit
             plain = attributes[:24] + bytes(16) + attributes[40:]
-            result, _ = _bpf(Command.PROG_LOAD, plain)
+            result, _ = self.call(Command.PROG_LOAD, plain, code, licence, held)
         return self._own("load the program", result, log.value.decode(errors="replace"))
 
     def _types(self, functions: Mapping[int, str]) -> tuple[int, bytes]:
         """The descriptor of type information for `functions`, and the records that say where each starts."""
         data, numbers = function_types([functions[slot] for slot in sorted(functions)])
         held = _buffer(data)
-        result, _ = _bpf(Command.BTF_LOAD, struct.pack("=QQIII4x", _address(held), 0, len(data), 0, 0))
+        attributes = struct.pack("=QQIII4x", _address(held), 0, len(data), 0, 0)
+        result, _ = self.call(Command.BTF_LOAD, attributes, held)
         types = self._own("load type information", result)
         return types, b"".join(
             struct.pack("=II", slot, number) for slot, number in zip(sorted(functions), numbers, strict=True)
@@ -260,7 +268,7 @@ class Live:
             *(_address(given) if data else 0, _address(room) if data else 0, repeat, 0),
             *(len(context), 0, _address(around) if context else 0, 0, 0, 0, 0),
         )
-        result, after = _bpf(Command.PROG_TEST_RUN, attributes)
+        result, after = self.call(Command.PROG_TEST_RUN, attributes, given, room, around)
         if result < 0:
             raise Refused("test-run the program", -result)
         _, value, _, size = struct.unpack_from("=IIII", after)
@@ -276,11 +284,11 @@ class Live:
         again = ctypes.create_string_buffer(256)
         struct.pack_into("=I", again, 20, size)
         struct.pack_into("=Q", again, 32, _address(code))
-        self._info(fd, again)
+        self._info(fd, again, code)
         return decode(code.raw[:size], _ORDER)
 
-    def _info(self, fd: int, info: ctypes.Array[ctypes.c_char]) -> None:
+    def _info(self, fd: int, info: ctypes.Array[ctypes.c_char], *buffers: ctypes.Array[ctypes.c_char]) -> None:
         attributes = struct.pack("=IIQ", fd, len(info), _address(info))
-        result, _ = _bpf(Command.OBJ_GET_INFO_BY_FD, attributes)
+        result, _ = self.call(Command.OBJ_GET_INFO_BY_FD, attributes, info, *buffers)
         if result < 0:
             raise Refused("read the program back", -result)
