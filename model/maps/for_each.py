@@ -3,6 +3,9 @@
 A walk is written as its single steps, so that a machine can run the callback in between and a proof can go by
 induction: `first` and `following` say where the walk stands, `visit` what the callback is given, `going_on` what its
 result decides. A callback may change the map; where the walk goes on then is asked of the state after the callback.
+
+This is the machine's walk, the same in every release. Whether a release's own C walks like this is what the Callback
+claims prove of its bodies (`model.kernel.extract_walk`).
 """
 
 from collections.abc import Callable
