@@ -148,41 +148,49 @@ class Kernel:
         Raises `Refused` where the kernel does not load it.
         """
         with Live() as live:
-            fds = {map_.name: create(live, map_, self._types) for map_ in before.maps}
-            for map_ in before.maps:
-                if map_.inner is not None:
-                    inner = fds.get(map_.inner.name) or create(live, map_.inner, self._types)
-                    live.update(fds[map_.name], bytes(map_.key_size or 0), inner.to_bytes(4, "little"))
-            for entry in made.entries:
-                _known(entry, fds)
-                live.update(fds[entry.map], entry.key, entry.value)
-            words = b"".join(word.to_bytes(8, "little") for word in made.inputs)
-            live.update(fds[IO.name], bytes(4), words.ljust(IO.value_size or 0, b"\0"))
-            insns = with_maps(before, [fds[map_.name] for map_ in before.maps])
-            functions = {part.start: part.name for part in before.subprograms}
-            fd = live.load(insns, ProgramType.SCHED_CLS, functions=functions)
-            live.run(fd, data=bytes(64))
-            io = live.lookup(fds[IO.name], bytes(4), IO.value_size or 0)
-            seen = {m.name: self._elements(live, fds[m.name], m) for m in before.maps if m.type not in UNSEEN}
-            left = Left(io if isinstance(io, bytes) else b"", {name: seen[name] for name in seen if name != IO.name})
-            return left, live.xlated(fd)
+            return on_kernel(live, before, made, self._types, cpus=self.cpus, cpu=self.cpu)
 
-    def _elements(self, live: Live, fd: int, map_: Map) -> Mapping[bytes, bytes]:
-        """As `model.machine.contents` has them; what is in a queue or stack is taken out."""
-        size = map_.value_size or 0
-        if map_.type in ("queue", "stack"):
-            taken = [one for one in iter(lambda: live.take(fd, b"", size), -errno.ENOENT) if isinstance(one, bytes)]
-            oldest_first = taken if map_.type == "queue" else taken[::-1]
-            return {number.to_bytes(4, "little"): value for number, value in enumerate(oldest_first)}
-        if "array" in str(map_.type):
-            keys: Sequence[bytes] = [index.to_bytes(4, "little") for index in range(map_.max_entries or 0)]
-        else:
-            keys = live.keys(fd, map_.key_size or 0)
-        per_cpu = map_.type in PERCPU
-        step = round_up(size)
-        found = {key: live.lookup(fd, key, step * self.cpus if per_cpu else size) for key in keys}
-        start = step * self.cpu if per_cpu else 0
-        return {key: value[start : start + size] for key, value in found.items() if isinstance(value, bytes)}
+
+def on_kernel(
+    live: Live, before: Program, made: Generated, types: Mapping[str, int], *, cpus: int, cpu: int
+) -> tuple[Left, tuple[Insn, ...]]:
+    """As `Kernel.left`, in a session that is there; what is loaded stays for its owner to close."""
+    fds = {map_.name: create(live, map_, types) for map_ in before.maps}
+    for map_ in before.maps:
+        if map_.inner is not None:
+            inner = fds.get(map_.inner.name) or create(live, map_.inner, types)
+            live.update(fds[map_.name], bytes(map_.key_size or 0), inner.to_bytes(4, "little"))
+    for entry in made.entries:
+        _known(entry, fds)
+        live.update(fds[entry.map], entry.key, entry.value)
+    words = b"".join(word.to_bytes(8, "little") for word in made.inputs)
+    live.update(fds[IO.name], bytes(4), words.ljust(IO.value_size or 0, b"\0"))
+    insns = with_maps(before, [fds[map_.name] for map_ in before.maps])
+    functions = {part.start: part.name for part in before.subprograms}
+    fd = live.load(insns, ProgramType.SCHED_CLS, functions=functions)
+    live.run(fd, data=bytes(64))
+    io = live.lookup(fds[IO.name], bytes(4), IO.value_size or 0)
+    seen = {m.name: _elements(live, fds[m.name], m, cpus, cpu) for m in before.maps if m.type not in UNSEEN}
+    left = Left(io if isinstance(io, bytes) else b"", {name: seen[name] for name in seen if name != IO.name})
+    return left, live.xlated(fd)
+
+
+def _elements(live: Live, fd: int, map_: Map, cpus: int, cpu: int) -> Mapping[bytes, bytes]:
+    """As `model.machine.contents` has them; what is in a queue or stack is taken out."""
+    size = map_.value_size or 0
+    if map_.type in ("queue", "stack"):
+        taken = [one for one in iter(lambda: live.take(fd, b"", size), -errno.ENOENT) if isinstance(one, bytes)]
+        oldest_first = taken if map_.type == "queue" else taken[::-1]
+        return {number.to_bytes(4, "little"): value for number, value in enumerate(oldest_first)}
+    if "array" in str(map_.type):
+        keys: Sequence[bytes] = [index.to_bytes(4, "little") for index in range(map_.max_entries or 0)]
+    else:
+        keys = live.keys(fd, map_.key_size or 0)
+    per_cpu = map_.type in PERCPU
+    step = round_up(size)
+    found = {key: live.lookup(fd, key, step * cpus if per_cpu else size) for key in keys}
+    start = step * cpu if per_cpu else 0
+    return {key: value[start : start + size] for key, value in found.items() if isinstance(value, bytes)}
 
 
 @cache
