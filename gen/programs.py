@@ -6,6 +6,7 @@ which holds what goes in and what comes out; r8 is free. In the stack a key lies
 callback's number at r10 -48.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -25,10 +26,14 @@ VALUE = ("r2 = r10", "r2 += -40")
 POINTERS = (LOOKUP, PERCPU)
 
 
+Calls = Mapping[str, tuple[str, ...]]
+"""Helpers by map type."""
+EVERY: Calls = {kind: row.calls for kind, row in ROWS.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A program as assembly text, and a run of it: what the maps hold, and the words (64 bits) at the start of `io`.
-    """
+    """A program as assembly text, and a run of it: what the maps hold, and the words (64 bits) at the start of `io`."""
 
     text: str
     maps: tuple[Map, ...]
@@ -42,6 +47,7 @@ class _Text:
 
     draw: st.DrawFn
     maps: tuple[Map, ...]
+    calls: Calls
     prefix: str = "l"
     lines: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
@@ -53,8 +59,15 @@ class _Text:
 
     def map(self, *helpers: str) -> Map | None:
         """One of the maps on which a program may call one of `helpers` (any, if none is named)."""
-        fit = [m for m in self.maps if not helpers or set(helpers) & set(ROWS[str(m.type)].calls)]
+        fit = [m for m in self.maps if not helpers or set(helpers) & set(self.on(m))]
         return self.draw(st.sampled_from(fit)) if fit else None
+
+    def on(self, map_: Map) -> tuple[str, ...]:
+        """The helpers that a program may call on the map."""
+        return self.calls.get(str(map_.type), ()) or ROWS[str(map_.type)].calls
+
+    def function(self, prefix: str) -> "_Text":
+        return _Text(self.draw, self.maps, self.calls, prefix)
 
 
 def _arguments(out: _Text, map_: Map, helper: str) -> list[str]:
@@ -93,7 +106,7 @@ def _value(out: _Text, map_: Map) -> list[str]:
 
 def _call(out: _Text, map_: Map, load: list[str]) -> None:
     """One call on the map that `load` puts into r1; what it gives goes into r6."""
-    helper = out.draw(st.sampled_from(ROWS[str(map_.type)].calls))
+    helper = out.draw(st.sampled_from(out.on(map_)))
     out.lines += [*load, *_arguments(out, map_, helper), f"call {helper}"]
     if helper in POINTERS:
         none = out.name()
@@ -106,7 +119,7 @@ def _call(out: _Text, map_: Map, load: list[str]) -> None:
 def _inner(out: _Text, outer: Map) -> list[str]:
     """A call on the inner map that r0 points to; a number is left in r0."""
     assert outer.inner is not None
-    call = _Text(out.draw, out.maps, f"{out.name()}_")
+    call = out.function(f"{out.name()}_")
     _call(call, outer.inner, ["r8 = r0", "r1 = r8"])
     out.functions += call.functions
     return [*call.lines, "r0 = 0"]
@@ -122,10 +135,11 @@ def _meeting(out: _Text) -> None:
     """One call that two maps reach, of one type or of two: it stays, unless both are the same map."""
     one = out.map()
     assert one is not None
-    calls = set(ROWS[str(one.type)].calls)
+    calls = set(out.on(one))
     alike = [m for m in out.maps if (m.key_size, m.value_size, m.inner) == (one.key_size, one.value_size, one.inner)]
-    alike = [m for m in alike if set(ROWS[str(m.type)].calls) >= calls]
-    other, over = out.draw(st.sampled_from(alike)), out.name()
+    alike = [m for m in alike if set(out.on(m)) >= calls]
+    others = [m for m in alike if m is not one] or alike  # the same map meets itself where it has no twin
+    other, over = out.draw(st.sampled_from([*others, *others, one])), out.name()
     load = [f"r1 = map[{one.name}]", f"if {out.draw(condition(7))} goto {over}", f"r1 = map[{other.name}]", f"{over}:"]
     _call(out, one, load)
 
@@ -158,11 +172,11 @@ def _subprogram(out: _Text) -> None:
     name = f"part_{out.name()}"
     one = out.map()
     assert one is not None
-    inner = _Text(out.draw, out.maps, f"{name}_")
+    inner = out.function(f"{name}_")
     key, number = out.draw(st.integers(0, 5)), out.draw(signed(16))
     inner.lines += [f".func {name}", "r8 = r1", "r7 = r2", "r6 = 0", *_stack(one, key, number)]
     alike = [m for m in out.maps if _same(m, one)]
-    callers = [one, *([out.draw(st.sampled_from(alike))] if out.draw(st.booleans()) else [])]
+    callers = [one, *([out.draw(st.sampled_from([*alike, alike[-1]]))] if out.draw(st.booleans()) else [])]
     _call(inner, one, ["r1 = r8"])
     for caller in callers:
         out.lines += [f"r1 = map[{caller.name}]", "r2 = r7", f"call {name}", "r6 ^= r0"]
@@ -209,13 +223,17 @@ def _stack(map_: Map, key: int, value: int) -> list[str]:
 
 
 @st.composite
-def programs(draw: st.DrawFn, most: int = 3, kinds: tuple[str, ...] = tuple(ROWS)) -> Generated:
-    """Up to `most` statements on one to three maps of `kinds`; shrinks to few calls on small maps."""
+def programs(draw: st.DrawFn, most: int = 3, calls: Calls = EVERY) -> Generated:
+    """Up to `most` statements on one to three maps, with the `calls` by map type; shrinks to few calls on small maps.
+
+    A template's type that is not among `calls` has all of its own.
+    """
+    kinds = tuple(calls)
     count = draw(st.integers(1, 3))
     used = tuple(draw(maps(f"m{number}", kinds)) for number in range(count))
     if draw(st.booleans()):  # a twin, so that two maps of one kind can meet
         used = (*used, Map("twin", used[0].type, *_sizes(used[0]), used[0].flags, inner=used[0].inner))
-    out = _Text(draw, used)
+    out = _Text(draw, used, calls)
     out.lines += ["r9 = map[io][0]+0", "r7 = *(u64 *)(r9 +0)", "r6 = *(u64 *)(r9 +8)"]
     out.lines += _stack(used[0], draw(st.integers(0, 5)), draw(signed(16)))
     for _ in range(draw(st.integers(1, most))):

@@ -12,7 +12,20 @@ from importlib.metadata import PackageNotFoundError, version
 from model.errors import InputError, Unsupported
 from proofs.outcome import Exit
 
-COMMANDS = ("check", "equiv", "rewrite", "run", "list", "cfg", "extract", "abi-check", "mutants", "bench")
+COMMANDS = (
+    "check",
+    "equiv",
+    "rewrite",
+    "run",
+    "list",
+    "cfg",
+    "extract",
+    "abi-check",
+    "mutants",
+    "fuzz",
+    "replay",
+    "bench",
+)
 DESCRIPTION = """\
 Checks the claim of the Linux BPF verifier's devirtualization of map helper calls: the program after the
 rewrite means what the program before meant, and no indirect dispatch is left that could have been direct.
