@@ -25,6 +25,7 @@ COMMANDS = (
     "fuzz",
     "replay",
     "bench",
+    "vm",
 )
 DESCRIPTION = """\
 Checks the claim of the Linux BPF verifier's devirtualization of map helper calls: the program after the

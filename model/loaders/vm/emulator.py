@@ -22,6 +22,8 @@ QEMU = "qemu-system-x86_64"
 MEMORY = 512  # MiB
 BOOT_LIMIT = 180.0
 """Seconds until the guest's program must be there: 6 to 30 is usual."""
+LIMIT = 600.0
+"""Seconds for everything."""
 MOST_CONSOLE = 1 << 20
 """Bytes of the kernel's messages that are kept."""
 PR_SET_PDEATHSIG = 1
@@ -45,8 +47,8 @@ def _quoted(path: Path) -> str:
 
 
 @contextmanager
-def booted(image: Path, limit: float = BOOT_LIMIT) -> Iterator[Guest]:
-    """A guest that runs `image`. Raises Unsupported where that cannot be, with the reason in one line."""
+def booted(image: Path, limit: float = LIMIT) -> Iterator[Guest]:
+    """A guest that runs `image`, for `limit` seconds. Raises Unsupported where that cannot be, in one line."""
     if platform.machine() != "x86_64":
         raise Unsupported(f"vm: the guest's program is compiled for x86-64, this machine is {platform.machine()}")
     if shutil.which(QEMU) is None:
@@ -67,8 +69,8 @@ def booted(image: Path, limit: float = BOOT_LIMIT) -> Iterator[Guest]:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            guest = Guest(process.stdin, process.stdout, lambda: _last_words(errors, console))
-            guest.wait(limit)
+            guest = Guest(process.stdin, process.stdout, lambda: _last_words(errors, console), limit)
+            guest.wait(BOOT_LIMIT)
             yield guest
         finally:
             process.kill()

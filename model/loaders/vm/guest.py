@@ -1,5 +1,6 @@
 """The guest's only program, compiled here, and what is said to it: one request at a time, each with a limit of time."""
 
+import math
 import os
 import select
 import shutil
@@ -60,21 +61,25 @@ class Guest:
     Every method raises Lost where no answer comes in time, or anything but an answer.
     """
 
-    def __init__(self, into: IO[bytes], out: IO[bytes], why: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self, into: IO[bytes], out: IO[bytes], why: Callable[[], str] = lambda: "", limit: float = math.inf
+    ) -> None:
+        """`limit` is the seconds for everything from now on."""
         self._into, self._out, self._why = into.fileno(), out.fileno(), why
+        self._limit, self._end = limit, time.monotonic() + limit
         os.set_blocking(self._into, False)
         self._number = 0
         self._held = bytearray()
 
     def wait(self, limit: float) -> None:
         """Until the program is there, for at most `limit` seconds."""
-        self._answer(0, time.monotonic() + limit, f"does not start within {limit:g} s")
+        until, late = self._until(limit, "does not start")
+        self._answer(0, until, late)
 
     def ask(self, request: Callable[[int], bytes], limit: float = CALL_LIMIT) -> Answer:
         """The answer to what `request` makes of a number."""
         self._number += 1
-        until = time.monotonic() + limit
-        late = f"does not answer within {limit:g} s"
+        until, late = self._until(limit, "does not answer")
         self._send(request(self._number), until, late)
         return self._answer(self._number, until, late)
 
@@ -86,6 +91,11 @@ class Guest:
         """The lines of a file in which one of `texts` stands (all, without texts); none if it cannot be read."""
         found = self.ask(lambda number: wire.look(number, path, texts))
         return b"".join(found.data).decode(errors="replace").splitlines() if found.result == 0 else []
+
+    def _until(self, limit: float, what: str) -> tuple[float, str]:
+        """The nearer of two ends, and what is said when it is over."""
+        until = time.monotonic() + limit
+        return (until, f"{what} within {limit:g} s") if until < self._end else (self._end, f"is over {self._limit:g} s")
 
     def _send(self, line: bytes, until: float, late: str) -> None:
         rest = memoryview(line)

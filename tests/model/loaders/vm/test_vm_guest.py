@@ -124,6 +124,17 @@ def test_silence_ends() -> None:
             guest.ask(lambda number: b"x" * (1 << 22), limit=0.2)  # a pipe that nobody reads fills
 
 
+def test_everything_has_an_end() -> None:
+    with subprocess.Popen([sys.executable, "-c", "print('=0 0'); input()"], stdin=-1, stdout=-1, bufsize=0) as process:
+        assert process.stdin
+        assert process.stdout
+        guest = Guest(process.stdin, process.stdout, limit=1)
+        guest.wait(60)
+        with pytest.raises(Lost, match=r"^vm: the guest is over 1 s$"):
+            guest.ask(lambda number: b"", limit=60)
+        process.kill()
+
+
 def test_an_end_is_told() -> None:
     with started(sys.executable, "-c", "print('=0 0')") as guest:
         guest.wait(10)
