@@ -9,6 +9,7 @@ after as the one before: r0, the context's memory, the maps' memory and their el
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +28,8 @@ from model.program import MapRef, Program
 from model.semantics.call import REGISTER
 from model.world import World
 from proofs.properties.callback_user import HELPER, User
-from proofs.properties.small_ends import either, same
+from proofs.properties.paths import taken
+from proofs.properties.small_ends import either, faulty, same
 from proofs.properties.small_run import (
     CONTEXT,
     KEY,
@@ -78,6 +80,7 @@ class Small:
     apart: bool = False
     before: Plain = Plain()
     after: Plain = Plain()
+    faulty: bool = False
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
         tracked: Any = Tracked(world)
@@ -90,13 +93,25 @@ class Small:
         before = list(_walk(self, run, self.before, user.starts[0], first, direct=False))
         after_run = replace(run, program=self.linked, side="after", _calls=0)
         after = list(_walk(self, after_run, self.after, user.starts[1], first, direct=bool(user.function)))
-        parts = same(tracked, "before", spec, before) | same(tracked, "after", before, after)
+        parts: dict[str, Any] = {}
+        for side, ends in (("spec", spec), ("before", before), ("after", after)):
+            parts |= taken(tracked, "walk", side, [(str(i), end) for i, end in enumerate(ends, 1)])
+        made = [faulty(tracked, ends) if self.faulty else ends for ends in (before, after)]
+        parts |= same(tracked, "before", spec, made[0]) | same(tracked, "after", before, made[1])
         for side, ends in (("before", before), ("after", after)):
             tracked.show(f"{side}: r0", REGISTER, either(b, [(end.guard, end.r0) for end in ends]))
         return {part: b.condition(condition) for part, condition in parts.items()}
 
     def reason(self, part: str) -> str:
         return ""
+
+    @cached_property
+    def _planted(self) -> "Small":
+        return replace(self, faulty=True)
+
+    def planted(self, part: str) -> "Small":
+        """Faults at the end of each path of the walk that is held against another."""
+        return self._planted
 
     def _used(self) -> list[int]:
         refs = self.user.pair.before.program.refs.values()

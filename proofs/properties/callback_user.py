@@ -15,7 +15,8 @@ outlives the walk under RCU); of an RHASH at what follows the key of this elemen
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from model.bits import B, W
 from model.errors import Unsupported
@@ -29,12 +30,17 @@ from model.semantics.step import State
 from model.world import World
 from proofs.properties.callback import REACH, Callback
 from proofs.properties.callback_c import Turn
+from proofs.properties.paths import PATH, path_of, taken
+from proofs.properties.planted import faulty_ends, faulty_outside
 from proofs.properties.tracked import Tracked, Truth, Word
 from proofs.properties.whole import Run, Side, Whole
 from proofs.properties.whole_calls import MAP, Calls
 from proofs.properties.whole_ends import End, outside_names, same_ends
 
 HELPER = "for_each_map_elem"
+STEP = "agree/step"
+WAYS = ("stopped", "going-on")
+"""Out of a turn: what a program's callback returns decides which there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +60,7 @@ class User:
     given: Mapping[str, int]
     starts: tuple[int, int]
     function: str
+    fault: Literal["", "world", "step"] = ""
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
         tracked = Tracked(world)
@@ -64,10 +71,12 @@ class User:
         parts: dict[str, Truth[B]] = {}
         for walk in sides:
             found = walk(tracked)
-            parts |= {f"{walk.side.name}/{part}": one for part, one in found.items() if not part.startswith(REACH)}
+            side = walk.side.name
+            parts |= {f"{side}/{part}": one for part, one in found.items() if not part.startswith(REACH)}
+            parts |= {f"{PATH}{side}/{way}": found[REACH + way] for way in WAYS}
+            parts |= taken(tracked, STEP, side, [(end.label, end) for end in walk.seen[0].ends])
         parts |= _agreement(self, tracked, *sides)
         b = tracked.bits(REGISTER)
-        parts[f"{REACH}callback"] = b.disj(*(end.guard for end in sides[0].seen[0].ends))
         return {part: b.condition(condition) for part, condition in parts.items()}
 
     def reason(self, part: str) -> str:
@@ -76,6 +85,34 @@ class User:
         if narrow_ and part in ("after/flags", "after/count", "after/end", "agree/returned"):
             return f"{self.function} returns {bits} bits: a direct call leaves the rest of r0 unspecified"
         return self.before.reason(last)
+
+    @cached_property
+    def _planted(self) -> "dict[str, User]":
+        return {}
+
+    def planted(self, part: str) -> "User":
+        """The part's own side, or the one after, with an edit of the walk's C, with another world at the callback's
+        begin or end, or without a function where the callback's address points.
+        """
+        side, _, rest = part.partition("/")
+        key = STEP if part.startswith(STEP) else part
+        if key not in self._planted:
+            self._planted[key] = self._with_fault(side, rest)
+        return self._planted[key]
+
+    def _with_fault(self, side: str, part: str) -> "User":
+        if side == "before":
+            return replace(self, before=self.before.planted(part))
+        if part in ("address", "entry"):
+            after = self.pair.after
+            nowhere = replace(after, program=replace(after.program, subprograms=()))
+            return replace(self, pair=replace(self.pair, after=nowhere))
+        if side == "agree" and part.startswith("step/"):
+            return replace(self, fault="step")
+        if side == "agree" and part == "world":
+            return replace(self, fault="world")
+        like = {"arguments": "value", "returned": "count"} if side == "agree" else {}
+        return replace(self, after=self.after.planted(like.get(part, part)))
 
     def function_at(self, side: Side, start: int) -> int | None:
         """The number of the function that begins at slot `start`."""
@@ -145,6 +182,8 @@ class _Walk(Callback):
 
     def _called(self, world: Any, arguments: tuple[Any, ...], before: Any) -> tuple[Any, Any]:
         """The callback's instructions on this side, from the registers and the world that the walk hands over."""
+        fault = self.user.fault if self.side.name == "after" else ""
+        before = faulty_outside(world, before) if fault == "world" else before
         made = [(word, REGISTER) for word in (before.callbacks, self._identity(world), *arguments)]
         entered = replace(before, callbacks=world.apply("callback made", REGISTER, made))
         run: Run[Any, Any] = Run(self.user.pair, world, self.side, self.user.name, ())
@@ -156,8 +195,20 @@ class _Walk(Callback):
         ends = run.follow(State(tuple(registers), entered, self.start, b.true()))
         if not ends:
             raise Unsupported(f"the callback {self.user.name} has no end")
+        ends = faulty_ends(world, ends) if fault == "step" else ends
         self.seen.append(_Seen(arguments, before, ends))
         return _joined(world, ends)
+
+
+def spoken_of(part: str) -> str:
+    """The path that a part of the claim speaks of; "" where it speaks of all."""
+    if part.startswith(STEP):
+        return path_of(part)
+    side, _, what = part.partition("/")
+    way = {"stop": "stopped", "count": "stopped", "returned": "stopped", "next": "going-on"}.get(what)
+    if way is None or (side, what) == ("agree", "count"):
+        return ""
+    return f"{PATH}{'before' if side == 'agree' else side}/{way}"
 
 
 def _joined(world: Any, ends: Sequence[End[Any, Any]]) -> tuple[Any, Any]:
@@ -186,7 +237,7 @@ def _agreement(user: User, world: Tracked[W, B], before: _Walk, after: _Walk) ->
             b.eq(one.entered.memory, two.entered.memory), b.eq(one.entered.kernel, two.entered.kernel)
         ),
     }
-    parts |= same_ends(world, "agree/step", one.ends, two.ends)
+    parts |= same_ends(world, STEP, one.ends, two.ends)
     (r0, _), (other, _) = _joined(world, one.ends), _joined(world, two.ends)
     (mine, returned), (its, given) = ((walk.stepped[0].turn, walk.stepped[0].returned) for walk in (before, after))
     stopped, halted = mine.left[0], its.left[0]

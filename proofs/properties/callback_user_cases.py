@@ -13,10 +13,10 @@ from model.program import Form, Program
 from model.rewrite.passes import Rewritten
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
-from proofs.properties.callback import REACH
 from proofs.properties.callback_cases import SLOT, callback_claim
 from proofs.properties.callback_small import MOST_ARRAY, MOST_HASH, Small
-from proofs.properties.callback_user import HELPER, User
+from proofs.properties.callback_user import HELPER, User, spoken_of
+from proofs.properties.paths import stated
 from proofs.properties.whole import Side, Whole
 
 WIDE = 0x18
@@ -115,7 +115,7 @@ def small_obligations(case: Case, name: str, claim: Small) -> list[Obligation]:
     release = claim.user.pair.release
     origin = f"{release.version}: {claim.user.name} on a map of {claim.count} elements"
     parts = claim(IntWorld(lambda name, width: 0))
-    return [Obligation(f"{case.prefix}/small/{name}/{part}", origin, claim, part) for part in parts]
+    return [stated(f"{case.prefix}/small/{name}", origin, claim, part) for part in parts]
 
 
 def obligations(case: Case, release: Release) -> list[Obligation]:
@@ -126,12 +126,5 @@ def obligations(case: Case, release: Release) -> list[Obligation]:
     function = release.operation(claim.before.map_type, SLOT)
     name = "" if function is None else f"{function.name} {function.file}:{function.line} with "
     origin = f"{release.version}: {name}{claim.name} of {claim.pair.before.program.name}"
-    made = []
-    for part in claim(IntWorld(lambda name, width: 0)):
-        reach = part.startswith(REACH)
-        made.append(
-            Obligation(
-                f"{case.prefix}/{part}", origin, claim, part, expect="reachable" if reach else "valid", over="products"
-            )
-        )
-    return made
+    parts = claim(IntWorld(lambda name, width: 0))
+    return [stated(case.prefix, origin, claim, part, spoken_of(part), "products") for part in parts]

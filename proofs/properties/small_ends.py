@@ -1,13 +1,15 @@
 """The ends of two runs of a small map, held against each other: what a program's user can see of each."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, Literal
 
 from model.maps.array import Array
 from model.maps.hash import Hash
 from model.maps.lru_hash import LruHash
 from model.semantics.call import REGISTER
-from proofs.properties.small_run import KEY, STACK, Left
+from proofs.properties.small_run import CONTEXT, KEY, STACK, Left
 
 LOWEST, HIGHEST = STACK - 0x2000, KEY + 8
 """Frames, and the variable that for_each keeps its key in: nobody sees them behind the walk."""
@@ -43,7 +45,30 @@ def same(world: Any, name: Literal["before", "after"], one: Sequence[Left], two:
         equal = b.conj(*(narrow.eq(x, y) for x, y in zip(mine, joined, strict=True)))
         parts["memory"].append(b.disj(off, own, equal))
         parts["elements"].append(b.disj(off, b.eq(b.const(_listed(end, shapes)), lists)))
+    if not shapes or set(shapes) == {()}:  # arrays only: no path can change which elements there are
+        del parts["elements"]
     return {f"{name}/{part}": b.conj(*conditions) for part, conditions in parts.items()}
+
+
+def faulty(world: Any, ends: Sequence[Left]) -> list[Left]:
+    """Each path with another r0, another byte of the context, an element lost; some runs of it never end."""
+    b, byte, bit = world.bits(REGISTER), world.bits(8), world.bits(1)
+    ending = bit.eq(world.fresh("planted: whether it ends", 1), bit.const(1))
+    found = []
+    for end in ends:
+        at = b.const(CONTEXT)
+        store = end.store.store(at, 1, byte.bvxor(end.store.load(at, 1), byte.const(1)))
+        for number, state in end.store.states.items():
+            store = store.put(number, _other(state))
+        found.append(Left(b.conj(end.guard, ending), b.bvxor(end.r0, b.const(1)), store))
+    return found
+
+
+def _other(state: Any) -> Any:
+    """A state with an element that no list has; of an array, the same."""
+    if isinstance(state, LruHash):
+        return replace(state, table=_other(state.table))
+    return replace(state, free=(*state.free, -1)) if isinstance(state, Hash) else copy(state)
 
 
 def _listed(end: Left, shapes: dict[Any, int]) -> int:

@@ -47,7 +47,7 @@ def test_a_callback_that_stores_deletes_and_stops(kind: str, name: str, refuted:
     assert case.claim.starts[1] > case.claim.starts[0]
     verdicts = decided(case, release)
     assert {part for part, verdict in verdicts.items() if word(verdict) != "proved"} == refuted
-    assert {part.split("/")[0] for part in verdicts} == {"before", "after", "agree", "reach"}
+    assert {part.split("/")[0] for part in verdicts} == {"before", "after", "agree", "reach", "path"}
     assert {part.split("/")[2] for part in verdicts if part.startswith("agree/step/")} == {"T", "N"}
 
 

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from model.bits import B, W
+from model.facts import analyse
 from model.isa.insn import Insn
 from model.kernel.abi import ABIS
 from model.kernel.data import load_release
@@ -15,8 +16,10 @@ from proofs import whole
 from proofs.check_claims import check as check_claims
 from proofs.check_release import check as check_release
 from proofs.check_release import release_obligations
+from proofs.mutants_callback import walked
 from proofs.mutants_whole import CALLS, LOOKUP, rewritten
 from proofs.obligation import Claim, NoRule, Obligation, Proved, Refuted
+from proofs.properties import callback_user_cases as user
 from proofs.properties.dispatch_cases import Pair, rows
 from proofs.properties.products import product_obligations
 from proofs.report.evidence import Count, counted
@@ -91,6 +94,21 @@ def whole_count(text: str) -> Count:
 def test_whole_programs_are_not_vacuous() -> None:
     """`CALLS`: two paths of the program, two of its callback, on both sides; each path's five parts notice a fault."""
     assert whole_count(CALLS) == Count(32, 32, paths=12, reached=12, dead=0, claims=20, noticed=20, refuted=0, idle=0)
+
+
+@pytest.mark.parametrize("kind", ["array", "lru_hash"])
+def test_walks_with_a_programs_callback_are_not_vacuous(kind: str) -> None:
+    """By induction: nine parts of each side, seven of agreement, five of each of two paths; then on a few elements."""
+    release = load_release("6.12")
+    done = walked(release, kind)
+    case = next(user.cases(done, analyse(done.before, release), release, X86))
+    found = counted(Solver().decide_all(user.obligations(case, release)))
+    assert found == Count(45, 45, paths=10, reached=10, dead=0, claims=35, noticed=35, refuted=0, idle=0)
+    for name, claim in user.small_claims(case, done):
+        found = counted(Solver().decide_all(user.small_obligations(case, name, claim)))
+        assert found.whole
+        assert found.noticed == found.claims == (6 if kind == "array" else 8)
+        assert found.reached > found.paths // 2
 
 
 def test_a_path_that_no_run_takes_is_counted() -> None:
