@@ -234,7 +234,8 @@ class Release:
     bpf_map_ops), "accepted:TYPE/HELPER" (the verifier's word), "percpu_insn:ARCH"; "*" stands for every name.
     A claim is made only where no hole touches it (`hole`, `type_hole`). `bodies` has, by function name, the
     `map_lookup_elem` of every type with a `map_gen_lookup`, each `map_for_each_callback`, and the functions that
-    these call. `returns` has, by function key, what the operations of accepted pairs return, where that is a number; `checked` is by helper name.
+    these call. `returns` has, by function key, what the operations of accepted pairs return, where that is a number;
+    `checked` is by helper name.
     `provenance` is empty for a release that was extracted from a tree as a whole; else it says where each part came
     from: section ("helpers", "gen_lookup") -> source -> keys of the rows that are from there, () for all of them.
     """
