@@ -162,9 +162,9 @@ def _shards(plan: "Plan", options: argparse.Namespace, first: int, started: floa
 
     until = None if options.time is None else started + options.time
     wanted = None if options.time is not None else options.programs or DEFAULT
-    if wanted is not None and wanted < plan.size:
-        plan = replace(plan, size=wanted)
     shards = None if wanted is None else -(-wanted // plan.size)
+    if wanted is not None and shards is not None:
+        plan = replace(plan, size=-(-wanted // shards))
     if options.cluster is not None:
         return cluster(plan, options.cluster, first, shards, until)
     if options.jobs == 1 or shards == 1:
