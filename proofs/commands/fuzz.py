@@ -78,8 +78,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from gen.campaign import Plan, Tally
     from gen.corpus import Corpus
-    from proofs.fuzz_judges import judges
-    from proofs.report.campaign import progress, summary
+    from proofs.commands.campaign_judges import judges
+    from proofs.commands.campaign_report import progress, summary
 
     release, chosen = kernel(options.kernel), abi(options.arch)
     corpus = None if options.corpus is None else Corpus(Path(options.corpus))

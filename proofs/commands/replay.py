@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from gen.corpus import text_of
     from gen.oracles import program
     from model.loaders.live import why_not
-    from proofs.fuzz_judges import judges
+    from proofs.commands.campaign_judges import judges
 
     release, chosen = kernel(options.kernel), abi(options.arch)
     out = console()

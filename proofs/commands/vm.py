@@ -9,6 +9,7 @@ The guest has no network and no disk; QEMU needs no root. Needs qemu-system-x86_
 """
 
 import argparse
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
@@ -84,13 +85,27 @@ def run(options: argparse.Namespace) -> int:
 def _guest(options: argparse.Namespace, release: Release) -> Iterator[Guest]:
     path = image.given(options.image) if options.image else image.fetched(release.name)
     started = perf_counter()
-    with booted(path, options.limit) as guest:
+    with _ended_in_order(), booted(path, options.limit) as guest:
         told = about(guest, release)
         text = (
             f"Linux {told.version} ({told.build}), booted in {perf_counter() - started:.1f} s; release {release.name}"
         )
         console().print(clean(text), markup=False, soft_wrap=True)
         yield guest
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM is a way out as others are: what was made for the guest is removed."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def show(guest: Guest, found: Sequence[Claim], release: Release) -> list[Shown]:

@@ -18,7 +18,7 @@ from model.kernel.abi import ABIS
 from model.kernel.data import load_release
 from model.program import SymbolRef
 from proofs.cli import main
-from proofs.fuzz_judges import judges
+from proofs.commands.campaign_judges import judges
 
 CASE = """\
 ; input 0 0

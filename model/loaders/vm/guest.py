@@ -95,7 +95,9 @@ class Guest:
     def _until(self, limit: float, what: str) -> tuple[float, str]:
         """The nearer of two ends, and what is said when it is over."""
         until = time.monotonic() + limit
-        return (until, f"{what} within {limit:g} s") if until < self._end else (self._end, f"is over {self._limit:g} s")
+        if until < self._end:
+            return until, f"{what} within {limit:g} s"
+        return self._end, f"is not done within {self._limit:g} s"
 
     def _send(self, line: bytes, until: float, late: str) -> None:
         rest = memoryview(line)

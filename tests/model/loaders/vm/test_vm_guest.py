@@ -130,7 +130,7 @@ def test_everything_has_an_end() -> None:
         assert process.stdout
         guest = Guest(process.stdin, process.stdout, limit=1)
         guest.wait(60)
-        with pytest.raises(Lost, match=r"^vm: the guest is over 1 s$"):
+        with pytest.raises(Lost, match=r"^vm: the guest is not done within 1 s$"):
             guest.ask(lambda number: b"", limit=60)
         process.kill()
 
