@@ -64,6 +64,7 @@ def booted(image: Path, limit: float = LIMIT) -> Iterator[Guest]:
                 stdout=subprocess.PIPE,
                 stderr=said,
                 bufsize=0,
+                process_group=0,  # Ctrl-C is for its owner
                 preexec_fn=_ends_with_me(),
             )
         try:
