@@ -151,7 +151,7 @@ def shape_of(result: Result, operation: CType, solver: Solver) -> Shape:
     assert isinstance(verdict, Refuted)
     match obligation.claim:
         case Dispatch():
-            return _dispatch(obligation.claim, obligation.part, verdict.counterexample)
+            return dispatch_shape(obligation.claim, obligation.part, verdict.counterexample)
         case NoOperation():
             return Shape("null")
         case Inline():
@@ -161,7 +161,7 @@ def shape_of(result: Result, operation: CType, solver: Solver) -> Shape:
     return Shape("", obligation.part)
 
 
-def _dispatch(claim: Dispatch, part: str, counterexample: Counterexample) -> Shape:
+def dispatch_shape(claim: Dispatch, part: str, counterexample: Counterexample) -> Shape:
     """Told by the first difference between the two sides: the target, an argument, then the result."""
     helper, direct = _sides(counterexample, "helper"), _sides(counterexample, "direct")
     operation = next(callee.prototype for callee in claim.functions if callee.symbol == claim.expected)

@@ -18,6 +18,7 @@ from proofs.properties.dispatch_cases import Pair
 from proofs.properties.no_operation import NoOperation
 from proofs.report.evidence import HEAD, counted, timed
 from proofs.solver import Result
+from proofs.suggestions import suggestion
 
 PIPE_WIDTH = 160
 STYLES = {"proved": "green", "refuted": "bold red", "unknown": "yellow", "unsupported": "yellow"}
@@ -106,16 +107,21 @@ def counts(cells: Iterable[Cell]) -> str:
 
 
 def refutation(result: Result) -> list[str]:
-    """Lines that tell one refutation: its name, where the claim comes from, the values."""
+    """Lines that tell one refutation in four parts: reason, place, the values until the two sides part, suggestion."""
     verdict = result.verdict
     assert isinstance(verdict, Refuted)
-    lines = [f"refuted {result.obligation.name}", f"  {result.obligation.origin}"]
-    if text := result.obligation.claim.reason(result.obligation.part):
-        lines.append(f"  {text}")
+    lines = [f"refuted {result.obligation.name}", f"  Reason: {reason(result)}"]
     if result.obligation.name.startswith("dispatch/") and not isinstance(result.obligation.claim, NoOperation):
-        lines.append("  (the operation's body is not modelled: any result of its type is taken to be possible)")
-    lines += [f"  {shown}" for shown in told(verdict.counterexample.shown)]
-    return lines
+        lines.append("    (the operation's body is not modelled: any result of its type is taken to be possible)")
+    lines += [f"  At: {result.obligation.origin}", "  Causal path:"]
+    lines += [f"    {shown}" for shown in told(verdict.counterexample.shown)]
+    return [*lines, f"  Suggestion: {suggestion(result)}"]
+
+
+def reason(result: Result) -> str:
+    """Why a refuted part fails, in a line; where the values say it all, which part it is."""
+    part = result.obligation.part
+    return result.obligation.claim.reason(part) or f"the two sides differ in {part.replace('_', ' ')}"
 
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
