@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import Self
 
 from model.errors import ModelError
-from model.isa.codec import ByteOrder, decode, encode
+from model.isa.codec import ByteOrder, decode
 from model.isa.insn import Insn
 from model.loaders.live_btf import function_types
+from model.loaders.live_load import Load, packed
 
 SYSCALL_NUMBER = {
     "x86_64": 321,
@@ -31,7 +32,6 @@ SYSCALL_NUMBER = {
     "ppc64le": 361,
 }
 """__NR_bpf by machine."""
-LOG_SIZE = 1 << 20
 LOG_LINES = 12
 """The last lines of the verifier's log that an error shows."""
 
@@ -49,9 +49,13 @@ class Command(IntEnum):
     MAP_GET_NEXT_KEY = 4
     PROG_LOAD = 5
     PROG_TEST_RUN = 10
+    PROG_GET_NEXT_ID = 11
+    MAP_GET_NEXT_ID = 12
     OBJ_GET_INFO_BY_FD = 15
     BTF_LOAD = 18
     MAP_LOOKUP_AND_DELETE_ELEM = 21
+    MAP_FREEZE = 22
+    BTF_GET_NEXT_ID = 23
 
 
 class ProgramType(IntEnum):
@@ -171,14 +175,18 @@ class Live:
         inner: int = 0,
         extra: int = 0,
         typed: bool = False,
+        types: tuple[int, int, int] = (0, 0, 0),
     ) -> int:
         """`kind` is enum bpf_map_type, sizes are bytes, `inner` the descriptor of a map-in-map's template.
 
-        `extra` is map_extra. `typed` says that key and value are `int` (4 bytes each): local storage wants that.
+        `extra` is map_extra. `typed` says that key and value are `int` (4 bytes each): local storage wants that;
+        `types` are the descriptor of BTF and the numbers there of the key's and the value's type.
         """
         attributes = struct.pack("=6I20x", kind, key_size, value_size, max_entries, flags, inner)
-        if typed:  # map_ifindex, btf_fd, btf_key_type_id, btf_value_type_id
-            attributes = attributes.ljust(44, b"\0") + struct.pack("=4I", 0, self._types({0: "none"})[0], 1, 1)
+        if typed:
+            types = (self._types({0: "none"})[0], 1, 1)
+        if types[0]:  # map_ifindex, btf_fd, btf_key_type_id, btf_value_type_id
+            attributes = attributes.ljust(44, b"\0") + struct.pack("=4I", 0, *types)
         if extra:
             attributes = attributes.ljust(64, b"\0") + struct.pack("=Q", extra)
         return self._own(f"create a map of type {kind}", self.call(Command.MAP_CREATE, attributes)[0])
@@ -231,29 +239,45 @@ class Live:
         `functions` names the function that starts at each slot, slot 0 among them: needed when the
         program loads the address of a callback, because the kernel then wants type information.
         """
-        code, licence = _buffer(encode(insns, _ORDER)), _buffer(license.encode() + b"\0")
-        log = ctypes.create_string_buffer(LOG_SIZE)
         types, records = (0, b"") if functions is None else self._types(functions)
-        held = _buffer(records)
         sleepable = 1 << 4 if kind is ProgramType.SYSCALL else 0  # BPF_F_SLEEPABLE, demanded of this type
-        attributes = struct.pack(
-            "=IIQQIIQII16sIIIIQI",
-            *(kind, len(insns), _address(code), _address(licence), 1, LOG_SIZE, _address(log), 0, flags | sleepable),
-            *(b"model", 0, 0, types, 8 if records else 0, _address(held) if records else 0, len(records) // 8),
-        ).ljust(120, b"\0")
-        result, _ = self.call(Command.PROG_LOAD, attributes, code, licence, log, held)
+        return self.submit(
+            Load(insns, kind, license, flags=flags | sleepable, types=types if records else 0, functions=records)
+        )
+
+    def submit(self, load: Load) -> int:
+        """The descriptor of a program that is loaded as `load` says."""
+        attributes, log, buffers = packed(load, _ORDER, 1)
+        result, _ = self.call(Command.PROG_LOAD, attributes, *buffers)
         if result == -errno.ENOSPC:  # the log did not fit
-            plain = attributes[:24] + bytes(16) + attributes[40:]
-            result, _ = self.call(Command.PROG_LOAD, plain, code, licence, held)
+            attributes, _, buffers = packed(load, _ORDER, 0)
+            result, _ = self.call(Command.PROG_LOAD, attributes, *buffers)
         return self._own("load the program", result, log.value.decode(errors="replace"))
+
+    def log(self, load: Load, level: int, size: int) -> str:
+        """What the verifier writes at a log level (BPF_LOG_LEVEL1, …) of a program that is loaded and let go of,
+        or refused: the first `size` bytes of it.
+        """
+        attributes, log, buffers = packed(load, _ORDER, level, size)
+        result, _ = self.call(Command.PROG_LOAD, attributes, *buffers)
+        if result >= 0:
+            self.shut(result)
+        return log.value.decode(errors="replace")
+
+    def load_types(self, data: bytes) -> int:
+        """The descriptor of BTF that is given to the kernel."""
+        held, log = _buffer(data), ctypes.create_string_buffer(1 << 20)
+        attributes = struct.pack("=QQIII4x", _address(held), 0, len(data), 0, 0)
+        result, _ = self.call(Command.BTF_LOAD, attributes, held)
+        if result < 0:  # again, to be told why
+            attributes = struct.pack("=QQIII4x", _address(held), _address(log), len(data), len(log), 1)
+            self.call(Command.BTF_LOAD, attributes, held, log)
+        return self._own("load type information", result, log.value.decode(errors="replace"))
 
     def _types(self, functions: Mapping[int, str]) -> tuple[int, bytes]:
         """The descriptor of type information for `functions`, and the records that say where each starts."""
         data, numbers = function_types([functions[slot] for slot in sorted(functions)])
-        held = _buffer(data)
-        attributes = struct.pack("=QQIII4x", _address(held), 0, len(data), 0, 0)
-        result, _ = self.call(Command.BTF_LOAD, attributes, held)
-        types = self._own("load type information", result)
+        types = self.load_types(data)
         return types, b"".join(
             struct.pack("=II", slot, number) for slot, number in zip(sorted(functions), numbers, strict=True)
         )
@@ -278,17 +302,18 @@ class Live:
     def xlated(self, fd: int) -> tuple[Insn, ...]:
         """The program as the kernel rewrote it (struct bpf_prog_info, xlated_prog_insns)."""
         info = ctypes.create_string_buffer(256)
-        self._info(fd, info)
+        self.info(fd, info)
         (size,) = struct.unpack_from("=I", info, 20)
         code = ctypes.create_string_buffer(max(size, 8))
         again = ctypes.create_string_buffer(256)
         struct.pack_into("=I", again, 20, size)
         struct.pack_into("=Q", again, 32, _address(code))
-        self._info(fd, again, code)
+        self.info(fd, again, code)
         return decode(code.raw[:size], _ORDER)
 
-    def _info(self, fd: int, info: ctypes.Array[ctypes.c_char], *buffers: ctypes.Array[ctypes.c_char]) -> None:
+    def info(self, fd: int, info: ctypes.Array[ctypes.c_char], *buffers: ctypes.Array[ctypes.c_char]) -> None:
+        """BPF_OBJ_GET_INFO_BY_FD of a program, map or BTF into `info`; `buffers`: those that it points to."""
         attributes = struct.pack("=IIQ", fd, len(info), _address(info))
         result, _ = self.call(Command.OBJ_GET_INFO_BY_FD, attributes, info, *buffers)
         if result < 0:
-            raise Refused("read the program back", -result)
+            raise Refused("ask the kernel of what it holds", -result)
