@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import Literal, Protocol, TypeVar
 
 from model.world import World
 
@@ -23,12 +23,7 @@ class Claim(Protocol):
         """Why `part` can fail, in one line for a person; "" where the values say it all."""
         ...
 
-
-@runtime_checkable
-class Plantable(Claim, Protocol):
-    """A claim that can be put to the test."""
-
-    def planted(self, part: str) -> Claim:
+    def planted(self, part: str) -> "Claim":
         """The claim with a fault in one of its sides that `part` must notice: in the data that the side is run from,
         or in the state that it leaves, never in what the claim asks of it. A proof that stays a proof is vacuous.
         """

@@ -1,7 +1,7 @@
 """From obligations to verdicts, by z3: fixed seed, a time limit for each query, counterexamples replayed on ints."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from random import Random
 from time import perf_counter
@@ -16,7 +16,6 @@ from proofs.obligation import (
     Evidence,
     NoRule,
     Obligation,
-    Plantable,
     Proved,
     Refuted,
     Shown,
@@ -177,10 +176,15 @@ class _Planted:
     tried: int = 0
 
     def fails(self, part: str, states: Sequence[Counterexample]) -> bool:
-        """Whether `part` is false in one of `states`, on ints; what a state does not tell is drawn at random."""
+        """Whether `part` is false in one of `states`, on ints. What a state does not tell is drawn at random; then what
+        is 0 there too, as words are that z3 was free to choose.
+        """
         while part not in self.failed and self.tried < len(states):
-            parts = outcome(self.claim, states[self.tried], Random(SEED))
-            self.failed |= {name for name, holds in parts.items() if not holds}
+            state = states[self.tried]
+            free = replace(state, words={name: word for name, word in state.words.items() if word})
+            for one in (state, free):
+                parts = outcome(self.claim, one, Random(SEED))
+                self.failed |= {name for name, holds in parts.items() if not holds}
             self.tried += 1
         return part in self.failed
 
@@ -215,8 +219,6 @@ class Solver:
             return verdict, Evidence(assumptions=True, fault="itself")
         if not isinstance(verdict, Proved):
             return verdict, Evidence()
-        if not isinstance(obligation.claim, Plantable):
-            return verdict, Evidence(assumptions=True)
         noticed = self._noticed(obligation, obligation.claim)
         if isinstance(noticed, Proved):
             return verdict, Evidence(assumptions=True, fault="planted")
@@ -226,7 +228,7 @@ class Solver:
                 return verdict, Evidence(assumptions=True, fault="dead")
         return noticed, Evidence(assumptions=True)
 
-    def _noticed(self, obligation: Obligation, claim: Plantable) -> Verdict:
+    def _noticed(self, obligation: Obligation, claim: Claim) -> Verdict:
         """Whether a planted fault makes the part fail."""
         try:
             planted = claim.planted(obligation.part)

@@ -45,7 +45,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="dispatch",
         help="which claims of the release (default: dispatch)",
     )
-    parser.add_argument("--verbose", action="store_true", help="each obligation with the solver's time in ms")
+    parser.add_argument(
+        "--verbose", action="store_true", help="each obligation: the solver's time in ms, why it is not vacuous"
+    )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",

@@ -1,4 +1,4 @@
-"""Faults to plant in a side of a claim, for each part that must notice (`proofs.obligation.Plantable`)."""
+"""Faults to plant in a side of a claim, for each part that must notice (`proofs.obligation.Claim.planted`)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Map operations over solver terms: the code that the machine runs on ints, claimed for every key, flag and value."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -39,19 +39,26 @@ class Whole:
     name: str
     outcomes: Callable[[World[Any, Any]], Any]
     expected: Callable[[World[Any, Any]], Any]
+    wrong: int = 0  # added to each result in a planted fault, where the first outcome is lost too
 
     def __call__(self, world: World[W, B]) -> Mapping[str, B]:
         b = world.bits(64)
-        outcomes = list(self.outcomes(world))
+        outcomes = list(self.outcomes(world))[1 if self.wrong else 0 :]
         ones = [b.ite(outcome.guard, b.const(1), b.const(0)) for outcome in outcomes]
         count, result = b.const(0), b.const(0)
         for one, outcome in zip(ones, outcomes, strict=True):
             count = b.add(count, one)
             result = b.ite(outcome.guard, outcome.result, result)
-        return {"one": b.eq(count, b.const(1)), "result": b.eq(result, self.expected(world))}
+        return {
+            "one": b.eq(count, b.const(1)),
+            "result": b.eq(b.add(result, b.const(self.wrong)), self.expected(world)),
+        }
 
     def reason(self, part: str) -> str:
         return ""
+
+    def planted(self, part: str) -> "Whole":
+        return replace(self, wrong=1)
 
 
 HASH = Shape("hash", 4, 4, 3, 0, "6.12")
@@ -189,6 +196,9 @@ def test_an_lru_hash_is_for_ints_only() -> None:
 
         def reason(self, part: str) -> str:
             return ""
+
+        def planted(self, part: str) -> "Update":
+            return self
 
     verdict = SOLVER.decide(Obligation("lru", "", Update(), "any")).verdict
     assert isinstance(verdict, NoRule)
