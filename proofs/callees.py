@@ -11,6 +11,7 @@ from functools import cached_property
 from model.errors import Unsupported
 from model.kernel.release import Release
 from model.loaders.kernel_image import KernelImage
+from model.native.flow import LIMIT
 from model.native.origins import Argument, Body, Loaded, Origin, Stack, body
 from model.native.thunks import thunk
 from model.native.x86_decode import Decoder
@@ -81,7 +82,8 @@ class Kernel:
 
     def place(self, address: int) -> str:
         around = self.image.around(address)
-        return f"{address:#x}" if around is None else f"{around[1]}+{address - around[0]:#x}"
+        near = around is not None and address - around[0] < LIMIT
+        return f"{around[1]}+{address - around[0]:#x}" if around and near else f"{address:#x}"
 
     def callee(self, address: int) -> Callee:
         """Each function is read once."""

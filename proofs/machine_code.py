@@ -67,7 +67,7 @@ def match(parts: Sequence[Part], insns: Sequence[Insn], kernel: Kernel, names: S
     found = [event for part in parts for event in events(part, kernel.decode, kernel.names)]
     found = [event for event in found if not _of_the_jit(event, kernel)]
     unread = [event for event in found if event.what is What.UNREAD]
-    unclear = [f"{kernel.place(event.address)}: not read: {event.via}" for event in unread]
+    unclear = [f"{_at(parts, event.address)}: not read: {event.via}" for event in unread]
     broken = [f"{_at(parts, event.address)}: {event.via}: a jump out of the program" for event in _left(found)]
     wanted = list(_wanted(insns, parts, kernel.base))
     leaving = [event for event in found if event.what not in (What.UNREAD, What.LEAVES)]
@@ -104,31 +104,31 @@ def _wanted(insns: Sequence[Insn], parts: Sequence[Part], base: int) -> Iterator
 def _site(wanted: Wanted, event: Event, parts: Sequence[Part], kernel: Kernel, names: Sequence[str]) -> Site:
     match wanted.role:
         case Role.TAIL_CALL:
-            trouble = "" if event.what in TAIL_CALLS else f"expected a tail call, found {_told(event, kernel)}"
+            trouble = "" if event.what in TAIL_CALLS else f"expected a tail call, found {_told(event, parts, kernel)}"
             return Site(wanted.slot, wanted.role, "", event, None, trouble)
         case Role.GOTO:
             jumps = event.what is What.INDIRECT_JUMP
-            trouble = "" if jumps else f"expected an indirect jump, found {_told(event, kernel)}"
+            trouble = "" if jumps else f"expected an indirect jump, found {_told(event, parts, kernel)}"
             return Site(wanted.slot, wanted.role, "", event, None, trouble)
         case Role.OWN:
             number = next((n for n, part in enumerate(parts) if part.address == wanted.target), None)
             known = number is not None and number < len(names)
             name = "no function" if number is None else names[number] if known else f"function {number}"
-            return Site(wanted.slot, wanted.role, name, event, None, _trouble(wanted, name, event, kernel))
+            return Site(wanted.slot, wanted.role, name, event, None, _trouble(wanted, name, event, parts, kernel))
     callee = kernel.callee(wanted.target or 0)
     role = Role.KFUNC if wanted.role is Role.KFUNC else callee.role
-    return Site(wanted.slot, role, callee.name, event, callee, _trouble(wanted, callee.name, event, kernel))
+    return Site(wanted.slot, role, callee.name, event, callee, _trouble(wanted, callee.name, event, parts, kernel))
 
 
-def _trouble(wanted: Wanted, name: str, event: Event, kernel: Kernel) -> str:
+def _trouble(wanted: Wanted, name: str, event: Event, parts: Sequence[Part], kernel: Kernel) -> str:
     if event.what is What.CALL and event.target == wanted.target:
         return ""
-    return f"expected a call of {name}, found {_told(event, kernel)}"
+    return f"expected a call of {name}, found {_told(event, parts, kernel)}"
 
 
-def _told(event: Event, kernel: Kernel) -> str:
+def _told(event: Event, parts: Sequence[Part], kernel: Kernel) -> str:
     if event.what is What.CALL and event.target is not None:
-        return f"a call of {kernel.place(event.target)}"
+        return f"a call of {_at(parts, event.target) or kernel.place(event.target)}"
     return f"{event.what.value} by {event.via}"
 
 
@@ -142,6 +142,6 @@ def _of_the_jit(event: Event, kernel: Kernel) -> bool:
 
 
 def _at(parts: Sequence[Part], address: int) -> str:
-    """A place in the program, by function and offset."""
-    number = next((n for n, part in enumerate(parts) if part.address <= address < part.end), 0)
-    return f"function {number}+{address - parts[number].address:#x}"
+    """A place in the program, by function and offset; "" for others."""
+    found = (f"function {n}+{address - part.address:#x}" for n, part in enumerate(parts) if part.holds(address))
+    return next(found, "")

@@ -33,6 +33,9 @@ class Part:
     def end(self) -> int:
         return self.address + len(self.code)
 
+    def holds(self, address: int) -> bool:
+        return self.address <= address < self.end
+
 
 class What(Enum):
     CALL = "call"
@@ -94,9 +97,6 @@ class _Reader:
                 found.append(event)
         return tuple(found)
 
-    def _inside(self, address: int) -> bool:
-        return self.part.address <= address < self.part.end
-
     def _event(self, index: int, step: Step) -> Event | None:
         match step.kind:
             case Kind.CALL:
@@ -114,7 +114,7 @@ class _Reader:
             return Event(step.address, What.INDIRECT_CALL, None, step.text)
         if name := thunk(self.names(step.target)):
             return Event(step.address, What.INDIRECT_CALL, None, name)
-        if self._inside(step.target) and step.target != self.part.address:
+        if self.part.holds(step.target) and step.target != self.part.address:
             return self._written_out(step, step.target)
         return Event(step.address, What.CALL, step.target, "")
 
@@ -134,7 +134,7 @@ class _Reader:
             register = step.operands[0] if step.operands else None
             number = register.number if isinstance(register, Reg) else None
             return Event(step.address, self._jump_kind(index, number), None, step.text)
-        if self._inside(step.target):
+        if self.part.holds(step.target):
             return self._within(step)
         names = self.names(step.target)
         if is_return(names):
@@ -145,12 +145,12 @@ class _Reader:
 
     def _within(self, step: Step) -> Event | None:
         """A branch within the function must lead to an instruction that was read."""
-        if step.target in self.at or not self._inside(step.target or 0):
+        if step.target in self.at or not self.part.holds(step.target or 0):
             return None
         return Event(step.address, What.UNREAD, None, f"{step.text} (a jump into the middle)")
 
     def _branch(self, index: int, step: Step) -> Event | None:
-        if step.target is None or not self._inside(step.target):
+        if step.target is None or not self.part.holds(step.target):
             return Event(step.address, What.LEAVES, step.target, step.text)
         return self._patched(index, step) or self._within(step)
 
@@ -187,7 +187,7 @@ class _Reader:
         skips = bypass.kind is Kind.JUMP and bypass.target == step.target
         if not (_patchable(bypass) and _patchable(poked)) or not (skips or bypass.kind is Kind.PLAIN):
             return None
-        if poked.target is not None and (self._inside(poked.target) or thunk(self.names(poked.target))):
+        if poked.target is not None and (self.part.holds(poked.target) or thunk(self.names(poked.target))):
             return None
         self.known.add(last)
         target = None if skips else poked.target
