@@ -68,13 +68,21 @@ def check(
 
 def _entries(family: str, release: Release, abi: Abi, solver: Solver, pattern: str | None) -> Iterator[Entry]:
     if family == "dispatch":
-        for cell in check_release.check(release, abi, solver, pattern):
-            if cell.verdict is not None:
-                name = check_release.prefix(release, abi, cell.row)
-                yield Entry(name, cell.row.map_type, cell.row.helper, cell.verdict, cell.results)
-        return
+        return of_cells(release, abi, check_release.check(release, abi, solver, pattern))
+    return of_groups(family, check_claims.check(family, release, abi, solver, pattern))
+
+
+def of_cells(release: Release, abi: Abi, cells: Iterable[check_release.Cell]) -> Iterator[Entry]:
+    """The Dispatch claims that were asked for."""
+    for cell in cells:
+        if cell.verdict is not None:
+            name = check_release.prefix(release, abi, cell.row)
+            yield Entry(name, cell.row.map_type, cell.row.helper, cell.verdict, cell.results)
+
+
+def of_groups(family: str, claims: Iterable[check_claims.Group]) -> Iterator[Entry]:
     helper = "map_lookup_elem" if family == "inline" else "for_each_map_elem"
-    for group in check_claims.check(family, release, abi, solver, pattern):
+    for group in claims:
         yield Entry(group.name, group.name.split("/")[2], helper, group.verdict, group.results)
 
 

@@ -11,11 +11,12 @@ from time import perf_counter
 from model.errors import InputError
 from proofs.check_claims import FAMILIES
 from proofs.check_claims import check as check_claims
+from proofs.check_matrix import Square, of_cells, of_groups
 from proofs.check_release import check as check_release
 from proofs.commands.inputs import add_selection
 from proofs.commands.options import abis, add_kernel, kernels, positive_seconds
-from proofs.obligation import Verdict
-from proofs.outcome import Exit, status
+from proofs.commands.output import add_output, entries, finish, text_out
+from proofs.report.record import Report, setting, square_records
 from proofs.report.text import claims_report, console, release_report
 from proofs.solver import DEFAULT_TIMEOUT, Solver
 
@@ -58,6 +59,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reproduce", metavar="DIR", help="write programs that show each refuted Dispatch claim on a real kernel"
     )
+    add_output(parser)
     files = parser.add_argument_group("with FILE")
     add_selection(files)
     files.add_argument("--unprivileged", action="store_true", help="as loaded without CAP_PERFMON/CAP_SYS_ADMIN")
@@ -85,28 +87,29 @@ def run(options: argparse.Namespace) -> int:
 
         return run_matrix(options, releases, chosens)
     release, chosen = releases[0], chosens[0]
-    solver, out = Solver(options.timeout), console()
-    verdicts: list[Verdict] = []
+    known, out = entries(options), text_out(options)
+    solver = Solver(options.timeout)
+    report = Report(setting("check", [release], [chosen]))
     for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):
         started = perf_counter()
         if family == "dispatch":
             cells = list(check_release(release, chosen, solver, options.match))
-            found = [cell.verdict for cell in cells if cell.verdict is not None]
-            if found:
+            square = Square(release, chosen, tuple(of_cells(release, chosen, cells)))
+            if square.entries:
                 seconds = perf_counter() - started
                 release_report(out, release, chosen, cells, verbose=options.verbose, seconds=seconds)
         else:
             groups = list(check_claims(family, release, chosen, solver, options.match))
-            found = [group.verdict for group in groups]
-            if found:
+            square = Square(release, chosen, tuple(of_groups(family, groups)))
+            if square.entries:
                 seconds = perf_counter() - started
                 claims_report(out, release, chosen, family, groups, verbose=options.verbose, seconds=seconds)
-        verdicts += found
-    if not verdicts:
+        report.records += square_records(family, [square])
+    if not report.records:
         raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
     if options.reproduce is not None:
         from proofs.reproduce import cases, write
 
         made = cases((result for cell in cells for result in cell.results), release)
         write(options.reproduce, made, release, console())
-    return Exit(status(verdicts))
+    return finish(options, report, known, out)

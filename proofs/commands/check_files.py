@@ -14,9 +14,10 @@ from proofs.check_program import check
 from proofs.claims import Claims
 from proofs.commands.inputs import assumptions, load, selected
 from proofs.commands.options import abi, kernel
+from proofs.commands.output import entries, finish, needs_records, text_out
 from proofs.outcome import Exit, status
 from proofs.report.program_text import Tally, file_head, program_report, summary
-from proofs.report.text import console
+from proofs.report.record import Report, program_records, setting, walk_records
 from proofs.reproduce import of_sites, write
 from proofs.site import Site
 from proofs.solver import Solver
@@ -30,7 +31,8 @@ def run(options: argparse.Namespace) -> int:
     config = Config(arch=chosen.name, jit=not options.no_jit, unprivileged=options.unprivileged)
     claims = Claims(release, chosen, Solver(options.timeout))
     callbacks = Callbacks(release, chosen, options.timeout)
-    out, tally = console(), Tally()
+    known, out, tally = entries(options), text_out(options), Tally()
+    report, wanted = Report(setting("check", [release], [chosen])), needs_records(options)
     # All files are read before the first report, so that a bad one leaves nothing half said.
     objects = [load(path, release, options.maps) for path in options.files]
     programs = [(found, list(selected(found, options))) for found in objects]
@@ -53,13 +55,16 @@ def run(options: argparse.Namespace) -> int:
             program_report(out, checked, verbose=options.verbose)
             callbacks_report(out, program, walks, verbose=options.verbose)
             tally.add(found.file, checked)
+            if wanted:
+                report.records += [*program_records(found, checked), *walk_records(found, program, walks)]
             tally.verdicts += [verdict for walk in walks for verdict in walk.refuted]
             sites += checked.sites
             advance()
     if options.reproduce is not None:
         write(options.reproduce, of_sites(sites, release), release, out)
     summary(out, tally, interrupted=interrupted, programs=len(given))
-    return 130 if interrupted else Exit(status(tally.verdicts))
+    ended = finish(options, report, known, out) if wanted else Exit(status(tally.verdicts))
+    return 130 if interrupted else ended
 
 
 @contextmanager

@@ -15,10 +15,9 @@ from model.kernel.release import Release
 from proofs.causes import numbers
 from proofs.check_claims import FAMILIES
 from proofs.check_matrix import check, groups, verdicts
-from proofs.obligation import Verdict
-from proofs.outcome import Exit, status
+from proofs.commands.output import entries, finish, text_out
 from proofs.report.matrix import matrix_report
-from proofs.report.text import console
+from proofs.report.record import Report, setting, square_records
 from proofs.solver import Solver
 
 
@@ -26,24 +25,25 @@ def run(options: argparse.Namespace, releases: Sequence[Release], abis: Sequence
     if options.reproduce is not None:
         raise InputError("--reproduce", "", "expected one release and one ABI with it")
     releases = sorted(releases, key=lambda release: numbers(release.version))
-    solver, out = Solver(options.timeout), console()
+    known, out = entries(options), text_out(options)
+    solver = Solver(options.timeout)
+    report = Report(setting("check", releases, abis))
     everyone = [*map(load_release, available()), *releases]
     others = list({release.name: release for release in everyone}.values())
-    found: list[Verdict] = []
     for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):
         started = perf_counter()
         with _progress() as tell:
             squares = check(family, releases, abis, solver, options.match, tell)
             causes = groups(squares, solver, others)
         if verdicts(squares):
-            if found:
+            if report.records:
                 out.print()
             seconds = perf_counter() - started
             matrix_report(out, family, squares, causes, verbose=options.verbose, seconds=seconds)
-        found += verdicts(squares)
-    if not found:
+        report.records += square_records(family, squares)
+    if not report.records:
         raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
-    return Exit(status(found))
+    return finish(options, report, known, out)
 
 
 @contextmanager
