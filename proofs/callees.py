@@ -54,13 +54,16 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """`helper` is whose calls lead here after the rewrite, "" where the release does not tell."""
+    """`helper` is whose calls lead here after the rewrite, "" where the release does not tell. One that is not `named`
+    has no symbol, and its address for a name; `unread` tells what of the body is not known.
+    """
 
     name: str
     role: Role
     helper: str
     inside: tuple[Inside, ...]
     unread: tuple[str, ...]
+    named: bool = True
 
 
 class Kernel:
@@ -97,7 +100,7 @@ class Kernel:
         name = known[0] if known else f"{address:#x}"
         role, helper = self._role(name)
         if not names:
-            return Callee(name, role, "", (), (f"no symbol at {address:#x}",))
+            return Callee(name, role, "", (), (), named=False)
         found = body(self.image, self.decode, address, self._labels)
         inside = self._inside(found)
         unread = list(found.problems)

@@ -75,8 +75,12 @@ def match(parts: Sequence[Part], insns: Sequence[Insn], kernel: Kernel, names: S
     if len(wanted) == len(leaving):
         sites = [_site(one, event, parts, kernel, names) for one, event in zip(wanted, leaving, strict=True)]
         broken += [f"{site.slot}: {site.trouble}" for site in sites if site.trouble]
+        nameless = [site for site in sites if site.callee is not None and not site.callee.named]
+        unclear += [f"{site.slot}: what is called has no symbol: {site.name}" for site in nameless]
     else:
-        unclear.append(f"{len(wanted)} calls in the program, {len(leaving)} in its machine code")
+        unclear.append(
+            f"{len(wanted)} call{'' if len(wanted) == 1 else 's'} in the program, {len(leaving)} in its machine code"
+        )
         indirect = [event for event in leaving if event.what in INDIRECT]
         if not any(one.role is Role.GOTO for one in wanted):
             broken += [f"{_at(parts, event.address)}: {event.what.value} by {event.via}" for event in indirect]

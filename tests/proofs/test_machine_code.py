@@ -14,13 +14,14 @@ from model.isa.insn import Insn
 from model.kernel.data import load_release
 from model.loaders import assembly
 from model.loaders.kernel_btf import KernelTypes
-from model.loaders.kernel_image import KernelImage, running_image
+from model.loaders.kernel_image import KernelImage
 from model.loaders.kernel_symbols import Symbols
 from model.loaders.live import Command, Live, ProgramType, why_not
 from model.loaders.live_jited import parts
 from model.loaders.live_program import create_all, load
 from model.native.jited import Part, What
 from proofs.callees import Kernel, Role, Way
+from proofs.commands.machine_code import opened, show, status
 from proofs.machine_code import MachineCode, match, read
 from proofs.report.jited import jited_report
 
@@ -59,15 +60,19 @@ class Types:
 
 
 def text(address: int, size: int) -> bytes:
-    if address not in BODIES:
-        raise InputError("text", hex(address), "expected bytes")
-    return BODIES[address][:size]
+    return BODIES[address][:size] if address in BODIES else unreadable(address, size)
 
 
-def kernel(machine: str = "x86_64", *, hidden: frozenset[int] = frozenset()) -> Kernel:
+def unreadable(address: int, size: int) -> bytes:
+    raise InputError("text", hex(address), "expected bytes")
+
+
+def kernel(machine: str = "x86_64", *, hidden: frozenset[int] = frozenset(), readable: bool = True) -> Kernel:
     sizes = {address: len(code) for address, code in BODIES.items()}
     symbols = Symbols([(at, name) for at, name in NAMES.items() if at not in hidden], sizes)
-    return Kernel(KernelImage("by hand", machine, symbols, cast(KernelTypes, Types()), text), RELEASE)
+    return Kernel(
+        KernelImage("by hand", machine, symbols, cast(KernelTypes, Types()), text if readable else unreadable), RELEASE
+    )
 
 
 def near(opcode: int, at: int, to: int) -> bytes:
@@ -189,10 +194,15 @@ def test_what_the_jit_calls_itself() -> None:
 
 def test_what_is_not_known_is_told() -> None:
     found = match((image(WALK),), (insn(WALK), EXIT), kernel(hidden=frozenset({WALK})))
-    (site,) = found.sites
-    assert site.callee is not None
-    assert site.callee.unread == ("no symbol at 0xffffffff81000200",)
+    assert (found.broken, found.unclear) == ((), ("0: what is called has no symbol: 0xffffffff81000200",))
+    assert status(found) == 3
+    found = match((image(ARRAY_WALK),), (insn(ARRAY_WALK), EXIT), kernel(readable=False))
+    assert (found.broken, found.unclear, status(found)) == ((), (), 0)
+    assert "not known: text: 0xffffffff81000300: expected bytes" in shown(found)
     assert "1 not known" in shown(found)
+
+
+def test_other_kernels() -> None:
     with pytest.raises(Unsupported, match="machine code of arm64"):
         kernel("arm64")
     with pytest.raises(Unsupported, match="__bpf_call_base"):
@@ -239,8 +249,8 @@ def running() -> Iterator[Kernel]:
     if reason is not None:
         pytest.skip(reason)
     try:
-        with running_image() as found:
-            yield Kernel(found, load_release("6.18"))
+        with opened(load_release("6.18")) as found:
+            yield found
     except ModelError as error:
         pytest.skip(str(error))
 
@@ -344,6 +354,16 @@ def test_a_fault_in_what_the_kernel_gives(running: Kernel) -> None:
     code = first.code[:at] + b"\xff\xd0\x90\x90\x90" + first.code[at + 5 :]
     again = match((replace(first, code=code), *found.parts[1:]), insns, running)
     assert [line.partition(", found ")[2] for line in again.broken] == ["indirect call by call rax"]
+
+
+@pytest.mark.live
+def test_status(running: Kernel) -> None:
+    out = Console(width=160, force_terminal=False, no_color=True)
+    with Live() as live, out.capture() as captured:
+        fd = live.load((Insn(0xB7), EXIT), ProgramType.SCHED_CLS)
+        assert show(out, live, fd, live.xlated(fd), running) == 0
+        assert show(out, live, fd, (Insn(0x85, imm=1), EXIT), running) == 3
+    assert "not told: 1 call in the program, 0 in its machine code" in captured.get()
 
 
 class Hiding(Live):
