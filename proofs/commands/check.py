@@ -30,6 +30,7 @@ examples:
   bpftool prog dump xlated id 7 > p.txt; bpftool map show -j > m.json
   python -m proofs check --maps m.json p.txt             a program as the kernel runs it
   python -m proofs check --kernel 6.1 --reproduce out/   programs that show each refutation
+  python -m proofs check --tree linux --against 6.12     what a patched tree changes: a gate
   python -m proofs check --assume 142:r4=array part.txt  a fragment whose map in r4 is not shown
 """
 
@@ -43,8 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--claim",
         choices=("dispatch", *FAMILIES, "all"),
-        default="dispatch",
-        help="which claims of the release (default: dispatch)",
+        help="which claims of the release (default: dispatch; with --tree all)",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="each obligation: the solver's time in ms, why it is not vacuous"
@@ -60,6 +60,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--reproduce", metavar="DIR", help="write programs that show each refuted Dispatch claim on a real kernel"
     )
     add_output(parser)
+    tree = parser.add_argument_group("a kernel tree")
+    tree.add_argument("--tree", metavar="TREE", help="what a kernel source tree changes in the verdicts (all claims)")
+    tree.add_argument(
+        "--against", metavar="RELEASE", help="a release, or a release file (default: the nearest; one may be missing)"
+    )
     files = parser.add_argument_group("with FILE")
     add_selection(files)
     files.add_argument("--unprivileged", action="store_true", help="as loaded without CAP_PERFMON/CAP_SYS_ADMIN")
@@ -70,6 +75,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.against is not None and options.tree is None:
+        raise InputError("--against", "", "expected --tree TREE with it")
+    if options.tree is not None:
+        from proofs.commands.check_tree import run as run_tree
+
+        return run_tree(options)
+    options.claim = options.claim or "dispatch"
     if options.files:
         from proofs.commands.check_files import run as run_files
 

@@ -1,7 +1,6 @@
 """Where verdicts go: the format, the file, the baseline, and the exit status that follows."""
 
 import argparse
-import os
 from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
@@ -10,6 +9,7 @@ from rich.console import Console
 
 from model.errors import InputError
 from proofs import baseline
+from proofs.commands.extract import write_whole
 from proofs.outcome import Exit
 from proofs.report.record import Record, Report
 from proofs.report.text import PIPE_WIDTH, clean, console
@@ -56,7 +56,7 @@ def finish(options: argparse.Namespace, report: Report, known: tuple[baseline.Kn
     applied = baseline.apply(report.records, known)
     report.records = list(applied.records)
     if options.write_baseline is not None:
-        write(options.write_baseline, baseline.written(report.records, known))
+        write_whole(Path(options.write_baseline), baseline.written(report.records, known))
     if not options.quiet:
         _report(options, report, out)
     if options.format == "text" or options.output is not None:
@@ -106,7 +106,7 @@ def _report(options: argparse.Namespace, report: Report, out: Console) -> None:
     else:
         made = FORMATTERS[options.format](report, product_version(), options.times)
     if options.output is not None and made is not None:
-        write(options.output, made)
+        write_whole(Path(options.output), made)
     elif made is not None:
         print(made, end="")
 
@@ -134,15 +134,3 @@ FORMATTERS: Mapping[str, Callable[[Report, str, bool], str]] = {
     "junit": _junit,
     "sarif": _sarif,
 }
-
-
-def write(path: str, text: str) -> None:
-    """The whole file or none of it. Raises `InputError` where it cannot be written."""
-    target = Path(path)
-    part = target.with_name(f".{target.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise InputError(path, "", f"cannot be written: {error.strerror}") from None

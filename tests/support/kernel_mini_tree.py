@@ -1,4 +1,4 @@
-"""The source tree in `mini_tree/`: a few small files in the shape that the extractor reads.
+"""The source tree in `tests/model/kernel/mini_tree/`: a few small files in the shape that the extractor reads.
 
 `box` holds one value, `bag` many; `crate` has no operations, `locked` may not be used by programs. `write_tree`
 copies it with replacements, so that a test can plant one fault in one file and see it in the rows.
@@ -6,7 +6,7 @@ copies it with replacements, so that a test can plant one fault in one file and 
 
 from pathlib import Path
 
-HERE = Path(__file__).parent / "mini_tree"
+HERE = Path(__file__).parents[1] / "model" / "kernel" / "mini_tree"
 FILES = {path.relative_to(HERE).as_posix(): path.read_text() for path in sorted(HERE.rglob("*")) if path.is_file()}
 
 
