@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from model.errors import Unsupported
+from model.errors import ModelError, Unsupported
 from model.kernel.release import Release
 from model.loaders.kernel_image import KernelImage
 from model.native.flow import LIMIT
-from model.native.origins import Argument, Body, Loaded, Origin, Stack, body
+from model.native.origin_state import Argument, Loaded, Origin, Stack
+from model.native.origins import Body, body
 from model.native.thunks import thunk
 from model.native.x86_decode import Decoder
 from proofs.abi_check import JUMP_ROW, MACHINES
@@ -101,10 +102,10 @@ class Kernel:
         role, helper = self._role(name)
         if not names:
             return Callee(name, role, "", (), (), named=False)
-        found = body(self.image, self.decode, address, self._labels)
+        found = body(self.image, self.decode, address, self.labels)
         inside = self._inside(found)
         unread = list(found.problems)
-        if role is Role.STAYS and not any(one.way is Way.DISPATCH for one in inside):
+        if role is Role.STAYS and not unread and not any(one.way is Way.DISPATCH for one in inside):
             unread.append(f"no dispatch through map->ops was found in {name}")
         return Callee(name, role, helper, inside, tuple(unread))
 
@@ -113,8 +114,12 @@ class Kernel:
         return symbols(self.release)
 
     @cached_property
-    def _labels(self) -> Mapping[int, int]:
-        return dict(self.image.pairs("__jump_table", JUMP_ROW))
+    def labels(self) -> Mapping[int, int]:
+        """Where jump labels lead, by address; empty where the kernel does not show them."""
+        try:
+            return dict(self.image.pairs("__jump_table", JUMP_ROW))
+        except ModelError:
+            return {}
 
     @cached_property
     def _operations(self) -> Mapping[str, str]:

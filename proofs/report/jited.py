@@ -12,6 +12,7 @@ from proofs.machine_code import MachineCode, Site
 from proofs.report.text import clean, put
 
 COLUMNS = ("slot", "helper", "kind", "machine code calls", "indirect in the callee's own body")
+OFF = "the kernel does not show its jump labels: ways behind a label that is off here were not followed"
 HOW = {What.TAIL_PATCHED: "patched in place (a direct jump, or none)", What.TAIL_INDIRECT: "indirect"}
 LEFT = {
     Way.DISPATCH: ("dispatch through map->ops", "dispatches through map->ops"),
@@ -29,7 +30,7 @@ def jited_report(out: Console, found: MachineCode, kernel: Kernel) -> None:
         for site in found.sites:
             table.add_row(*row(site, kernel))
         put(out, table)
-    for line in summary(found):
+    for line in [*summary(found), *([] if kernel.labels or not any(site.callee for site in found.sites) else [OFF])]:
         out.print(clean(line), markup=False, soft_wrap=True)
 
 
@@ -41,7 +42,7 @@ def row(site: Site, kernel: Kernel) -> tuple[str, ...]:
 def _called(site: Site, kernel: Kernel) -> str:
     event = site.event
     if site.trouble:
-        return f"NOT AS EXPECTED: {site.trouble}"
+        return "NOT AS EXPECTED"
     if event.what is What.TAIL_PATCHED:
         where = "a no-operation: the element is empty" if event.target is None else f"jmp {event.target:#x}"
         return f"patched in place, {where}"
@@ -51,7 +52,7 @@ def _called(site: Site, kernel: Kernel) -> str:
 def _inside(callee: Callee | None) -> str:
     if callee is None:
         return "-"
-    told = [_one(one, callee) for one in callee.inside] + [f"not known: {why}" for why in callee.unread]
+    told = [_one(one, callee) for one in callee.inside] + (["not known"] if callee.unread else [])
     return "; ".join(told) or "-"
 
 
@@ -78,10 +79,10 @@ def summary(found: MachineCode) -> list[str]:
         lines.append(f"{head}; in the program's own code {own}{_apart(found)}")
     if told := _tail_calls(found):
         lines.append(told)
-    left = _left(found.sites)
-    if left:
+    if left := _left(found.sites):
         lines.append(f"left in what it calls, a site each: {', '.join(left)}")
-    return lines
+    reasons = dict.fromkeys(why for site in found.sites if site.callee for why in site.callee.unread)
+    return lines + [f"not known: {why}" for why in reasons]
 
 
 def _apart(found: MachineCode) -> str:

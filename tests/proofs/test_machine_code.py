@@ -229,11 +229,12 @@ def test_report() -> None:
     assert lines[1].split("  ")[0] == "0"
     assert "+0x8 jmp rax: dispatch (map->ops->map_update_elem)" in lines[1]
     assert "+0x4 __x86_indirect_thunk_rbp: callback (argument 2)" in lines[3]
-    assert lines[-2:] == [
+    assert lines[7:] == [
         "machine code: 60 bytes in 2 functions, 6 direct calls; "
         "in the program's own code no indirect call or jump, no retpoline",
         "left in what it calls, a site each: 1 dispatch through map->ops, 1 callback through a pointer, "
         "1 other indirect branch",
+        "the kernel does not show its jump labels: ways behind a label that is off here were not followed",
     ]
     assert "broken: 2: expected a call of" in shown(
         match((image(*CALLS[:2], b"\xff\xd5", *CALLS[3:], SECOND), PARTS[1]), PROGRAM, kernel())
