@@ -5,6 +5,7 @@ Order of work: the container (elf_file), types (btf, elf_btf_ext), maps (elf_map
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from model.errors import InputError
 from model.isa import codec
@@ -15,14 +16,31 @@ from model.loaders.btf import Btf
 from model.loaders.elf_btf_ext import BtfExt
 from model.loaders.elf_file import ElfFile, Section
 from model.loaders.elf_functions import Function
-from model.loaders.elf_link import Linker
+from model.loaders.elf_link import Linker, Place
+from model.loaders.elf_maps import MapTable
 from model.loaders.elf_relocations import CodeRef
 from model.program import Object
 
 _LICENSE_LIMIT = 128
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """An object with what loading it into a kernel needs besides; `places` has the functions of each program."""
+
+    found: Object
+    elf: ElfFile
+    btf: Btf | None
+    table: MapTable
+    places: tuple[tuple[Place, ...], ...]
+
+
 def load(data: bytes, file: str) -> Object:
+    """`parts` without what only a kernel asks for."""
+    return parts(data, file).found
+
+
+def parts(data: bytes, file: str) -> Parts:
     """Read a relocatable BPF object; `file` is its name in messages.
 
     Programs come in the file's order of sections and functions. All of them share `maps`, so that a
@@ -48,7 +66,8 @@ def load(data: bytes, file: str) -> Object:
     exceptions = elf_exceptions.callbacks(btf, functions)
     linker = Linker(file, insns, targets, starts, names, tuple(table.maps), info, exceptions)
     programs = tuple(linker.program(function) for function in functions if function.entry)
-    return Object(file, programs, linker.maps, _license(elf), elf.byteorder, tuple(_notes(info)))
+    found = Object(file, programs, linker.maps, _license(elf), elf.byteorder, tuple(_notes(info)))
+    return Parts(found, elf, btf, table, tuple(linker.placed))
 
 
 def _types(elf: ElfFile) -> tuple[Btf | None, BtfExt | None]:

@@ -23,12 +23,12 @@ class BtfExt:
 def read(data: bytes, btf: Btf, file: str) -> BtfExt:
     """Read all records; InputError where sizes or offsets do not fit. Linear in the section's size."""
     order, (functions, lines, core) = header(data, file, PLACE, "IIIIII")
-    for _ in _records(data, functions, order, _FUNC_INFO, file):
+    for _ in records(data, functions, order, _FUNC_INFO, file):
         pass
     known: dict[tuple[int, ...], Line] = {}
     found: dict[str, dict[int, Line]] = {}
     form = struct.Struct(order + "IIII")
-    for name_at, at in _records(data, lines, order, _LINE_INFO, file):
+    for name_at, at in records(data, lines, order, _LINE_INFO, file):
         offset, *fields = form.unpack_from(data, at)
         key = tuple(fields)
         if key not in known:
@@ -36,7 +36,7 @@ def read(data: bytes, btf: Btf, file: str) -> BtfExt:
             known[key] = Line(btf.strings.name(name), place >> 10, place & 1023, btf.strings.name(text).strip())
         found.setdefault(btf.strings.name(name_at), {})[offset // 8] = known[key]
     relocations: dict[str, list[int]] = {}
-    for name_at, at in _records(data, core, order, _CORE_RELOCATION, file):
+    for name_at, at in records(data, core, order, _CORE_RELOCATION, file):
         relocations.setdefault(btf.strings.name(name_at), []).append(struct.unpack_from(order + "I", data, at)[0] // 8)
     return BtfExt(
         {name: sorted(rows.items(), key=lambda row: row[0]) for name, rows in found.items()},
@@ -44,8 +44,8 @@ def read(data: bytes, btf: Btf, file: str) -> BtfExt:
     )
 
 
-def _records(data: bytes, part: tuple[int, int], order: str, least: int, file: str) -> Iterator[tuple[int, int]]:
-    """(offset of the section's name in the strings, byte offset of the record) of every record of a part."""
+def records(data: bytes, part: tuple[int, int], order: str, least: int, file: str) -> Iterator[tuple[int, int]]:
+    """Offset of the section's name in the strings and byte offset, of every record of a part (its bounds)."""
     at, end = part
     if at == end:
         return

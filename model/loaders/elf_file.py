@@ -48,7 +48,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """One row of the symbol table. `name_at` is an offset into the table's strings, `section` the raw st_shndx."""
+    """One row of the symbol table. `name_at` is an offset into the table's strings, `section` the raw st_shndx.
+
+    `hidden` tells of one that other objects do not see (st_other: STV_HIDDEN, STV_INTERNAL).
+    """
 
     name_at: int
     value: int
@@ -56,6 +59,7 @@ class Symbol:
     section: int
     type: int
     binding: int
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +222,14 @@ def _symbols(elf: ElfFile) -> tuple[tuple[Symbol, ...], StringTable]:
     strings = elf.sections[table.link]
     form = struct.Struct(_order(elf.byteorder) + "IBBHQQ")
     symbols = []
-    for row, (name_at, info, _, section, value, size) in enumerate(form.iter_unpack(table.data)):
+    for row, (name_at, info, other, section, value, size) in enumerate(form.iter_unpack(table.data)):
         if len(elf.sections) <= section < SHN_LORESERVE:
             raise elf.error(
                 table, row * _SYMBOL_SIZE, f"section index {section} outside the table of {len(elf.sections)}"
             )
         if name_at >= max(strings.size, 1):
             raise elf.error(table, row * _SYMBOL_SIZE, f"name offset {name_at:#x} outside section {strings.name}")
-        symbols.append(Symbol(name_at, value, size, section, info & 15, info >> 4))
+        symbols.append(Symbol(name_at, value, size, section, info & 15, info >> 4, other & 3 in (1, 2)))
     return tuple(symbols), StringTable(bytes(strings.data), elf.file, f"section {strings.name}")
 
 

@@ -23,11 +23,21 @@ TOTAL_LIMIT = 4 * PROGRAM_LIMIT
 _PSEUDO_MAP, _PSEUDO_MAP_VALUE, _PSEUDO_KFUNC = 1, 2, 2
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a function of a program is from: slots `start` to `end` of a section; `base` is its first slot now."""
+
+    section: int
+    start: int
+    end: int
+    base: int
+
+
 @dataclass(slots=True)
 class Linker:
     """`code`, `targets` by section index; `sections` has the sections' names; `info` is None without .BTF.ext.
 
-    `exceptions` has the exception callback of each program that names one.
+    `exceptions` has the exception callback of each program that names one. `placed` gets a row a program.
     """
 
     file: str
@@ -38,6 +48,7 @@ class Linker:
     maps: tuple[Map, ...]
     info: BtfExt | None
     exceptions: Mapping[str, Function] = field(default_factory=dict)
+    placed: list[tuple[Place, ...]] = field(default_factory=list)
     _sorted: dict[int, list[int]] = field(default_factory=dict)
     _slots: dict[Function, list[int]] = field(default_factory=dict)
     _callees: dict[Function, list[Function]] = field(default_factory=dict)
@@ -56,6 +67,7 @@ class Linker:
             for slot in self._referring(function):
                 self._place(insns, refs, bases, function, slot, base)
             relocated += self._describe(lines, function, base)
+        self.placed.append(tuple(Place(f.section, f.start, f.end, base) for f, base in bases.items()))
         section = self.sections[entry.section]
         return Program(
             entry.name,

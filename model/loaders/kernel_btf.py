@@ -14,7 +14,7 @@ from model.loaders.btf import Btf, Kind, Type
 RUNNING = Path("/sys/kernel/btf/vmlinux")
 LIMIT = 256 << 20  # bytes; 4 to 8 MB is usual
 DEPTH = 16  # pointers to pointers, anonymous members in anonymous members
-_LISTED = {Kind.STRUCT, Kind.FUNC, Kind.ENUM}
+_LISTED = {Kind.STRUCT, Kind.FUNC, Kind.ENUM, Kind.TYPEDEF, Kind.VAR}
 _SPELLING = {
     "_Bool": "bool",
     "long int": "long",
@@ -27,7 +27,7 @@ _SPELLING = {
 
 
 class KernelTypes:
-    """The named structs, functions and enums of a kernel."""
+    """The named structs, functions, enums, typedefs and variables of a kernel."""
 
     __slots__ = ("_ids", "btf", "file")
 
@@ -40,6 +40,10 @@ class KernelTypes:
             found = self.btf.type(number)
             if found.kind in _LISTED and found.name:
                 self._ids.setdefault((found.kind, found.name), []).append(number)
+
+    def ids(self, kind: Kind, name: str) -> tuple[int, ...]:
+        """The BTF ids of all types of a kind and name."""
+        return tuple(self._ids.get((kind, name), ()))
 
     def function(self, name: str) -> tuple[int, Prototype] | None:
         """BTF id and prototype of a function; None where BTF has none, or several that differ. Raises Unsupported."""
