@@ -22,6 +22,7 @@ COMMANDS = (
     "extract",
     "abi-check",
     "mutants",
+    "explain",
     "fuzz",
     "replay",
     "bench",
