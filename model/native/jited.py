@@ -159,7 +159,7 @@ class _Reader:
         behind the prologue.
         """
         back = [step for step in self.steps[max(index - SHAPE, 0) : index] if step.name != "lfence"][::-1]
-        if register is None or len(back) < 3:
+        if register is None or len(back) < 2:
             return What.INDIRECT_JUMP
         adds = back[0].name == "add" and back[0].operands[0] == Reg(register, 64)
         if not adds or not isinstance(back[0].operands[1], Imm) or _loaded(back[1], register) != (register, None):

@@ -62,7 +62,7 @@ def _slot(memory: Mem, state: OriginState) -> int | None:
 def value_of(operand: object, state: OriginState) -> Origin:
     """Of an operand that is read in 64 bits."""
     if isinstance(operand, Reg):
-        return state.regs[operand.number] if operand.bits == 64 else None
+        return state.regs[operand.number]
     if not isinstance(operand, Mem) or operand.bits != 64:
         return None
     slot = _slot(operand, state)

@@ -124,6 +124,27 @@ def test_what_callees_do_is_listed() -> None:
     ]
 
 
+def test_a_load_that_is_no_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another member than ops, and from a slot that there is not: told as what it is, and the dispatch missed."""
+    for body, through in (
+        ("48 8b 47 30 48 8b 40 68 ff e0", "[[argument 1 + 0x30] + 0x68]"),
+        ("48 8b 47 28 48 8b 40 60 ff e0", "[[argument 1 + 0x28] + 0x60]"),
+    ):
+        monkeypatch.setitem(BODIES, UPDATE, bytes.fromhex(body))
+        (site,) = match((image(UPDATE),), (insn(UPDATE), EXIT), kernel()).sites
+        assert site.callee is not None
+        assert [(one.way, one.through) for one in site.callee.inside] == [(Way.OTHER, through)]
+        assert site.callee.unread == ("no dispatch through map->ops was found in bpf_map_update_elem",)
+
+
+def test_kfuncs() -> None:
+    """Their immediate is a distance like a helper's, 12 (bpf_tail_call's number) too."""
+    program = (Insn(0x85, src=2, imm=WALK - BASE), Insn(0x85, src=2, imm=12), EXIT)
+    found = match((image(WALK, BASE + 12),), program, kernel())
+    assert [site.role for site in found.sites] == [Role.KFUNC, Role.KFUNC]
+    assert (found.broken, found.unclear) == ((), ("1: what is called has no symbol: 0xffffffff8100000c",))
+
+
 def broken(parts_: tuple[Part, ...], program: tuple[Insn, ...] = PROGRAM) -> tuple[str, ...]:
     return match(parts_, program, kernel()).broken
 
@@ -144,6 +165,7 @@ def test_planted_faults() -> None:
     assert broken(PARTS, (*PROGRAM[:5], replace(PROGRAM[5], imm=2), EXIT, EXIT)) == (
         "5: expected a call of no function, found a call of function 1+0x0",
     )
+    assert status(match((image(*CALLS, OWN), *rest), PROGRAM, kernel())) == 1
     leaves = Part(SECOND, near(0xE9, SECOND, OTHER))
     assert broken((PARTS[0], leaves)) == ("function 1+0x0: jmp 0xffffffffc0008000: a jump out of the program",)
 

@@ -168,6 +168,8 @@ def test_jumps_that_only_look_like_a_tail_call(there: str, instead: str) -> None
         ("48 83 38 21", "48 83 39 21", What.LEAVES),  # not the counter
         ("73 17", "72 17", What.LEAVES),  # another test
         (NOP5, "eb 03 0f 1f 00", What.LEAVES),  # nothing that can be patched
+        (NOP5, "e9 00 00 00 00", What.LEAVES),  # a bypass to somewhere else
+        (f"73 17 {NOP5}", "73 14 66 90", What.LEAVES),  # too short to be patched
         ("e9 dc 3f 00 00", "e9 dc 1f 00 00", What.INDIRECT_JUMP),  # to the thunk
     ],
 )

@@ -73,6 +73,8 @@ ORIGINS: list[tuple[str, str, Origin]] = [
     # two ways that join: the same on both, or not (je over mov rax, rdx)
     ("both", "48 89 f0 74 03 48 89 f0 ff d0 c3", Argument(1)),
     ("either", "48 89 f0 74 03 48 89 d0 ff d0 c3", None),
+    # mov rax, rsi; je L; mov rax, rdx; jne L; ret; L: call rax
+    ("two branches", "48 89 f0 74 06 48 89 d0 75 01 c3 ff d0 c3", None),
     # mov rbp, rsi; L: call thunk_rbp; test rax, rax; je L; ret
     ("loop", "48 89 f5 e8 18 30 00 00 48 85 c0 74 f6 c3", Argument(1)),
     # as above, with rbp written behind the call: what it was is no longer told
