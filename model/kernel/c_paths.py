@@ -3,13 +3,16 @@
 Conditions are evaluated where their names are known and forked on where they are not; the path then says so.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from model.kernel.c_tree import Code, Unread
+from model.kernel.c_tree import Code, Unread, split_arguments
 
 STEPS = 4000  # statements in all paths of one question; the verifier's own need about 60
 SKIPPED = ("declaration", "comment", ";")
+FALLTHROUGH = ("fallthrough;", "__attribute__((fallthrough));", "__fallthrough;")
+CONSTANT = re.compile(r"[A-Z_][A-Z0-9_a-z]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,9 @@ class Paths:
                 yield replace(path, end=f"return {text}", line=code.line)
             case "labeled_statement":
                 yield from self._block(code.children[1:], path)
-            case "expression_statement" if code.children and code.children[0].type == "call_expression":
+            case "expression_statement" if code.text in FALLTHROUGH or _is_call(code):
                 yield path
-            case kind if kind in SKIPPED:
+            case kind if kind in SKIPPED and not self._asks(code.text):
                 yield path
             case _:
                 raise Unread(f"a statement that is not understood: {code.text[:120]}")
@@ -90,9 +93,15 @@ class Paths:
 
     def _switch(self, code: Code, path: Path) -> Iterator[Path]:
         subject = _bare(code.need("condition")).text
-        cases = [case for case in code.need("body").children if case.type == "case_statement"]
+        cases = code.need("body").children
+        for case in cases:
+            value = case.get("value")
+            if case.type != "case_statement" or (value is not None and not CONSTANT.match(value.text)):
+                raise Unread(f"a case that is not understood: {case.text[:120]}")
         values = [value.text if (value := case.get("value")) else None for case in cases]
         name = self.known.get(subject)
+        if name is None and self._asks(subject):
+            raise Unread(f"a condition that is not understood: {subject[:120]}")
         if name is not None:
             hits = [i for i, value in enumerate(values) if value is not None and self._same(value, name)]
             hits = hits or [i for i, value in enumerate(values) if value is None]
@@ -127,22 +136,48 @@ class Paths:
                     yield after, truth
                 else:
                     yield from self._truth(code.need("right"), after)
-        elif code.type == "binary_expression" and symbol in ("==", "!=") and code.need("left").text in self.known:
-            same = self._same(code.need("right").text, self.known[code.need("left").text])
-            yield path, same == (symbol == "==")
+        elif symbol in ("==", "!=") and (sides := self._compared(code)) is not None:
+            yield path, self._same(*sides) == (symbol == "==")
         elif code.type == "call_expression" and code.need("function").text in self.functions:
-            yield from self._call(self.functions[code.need("function").text], path)
+            yield from self._call(code, path)
         elif code.text in self.known:
             yield path, self.known[code.text] not in ("0", "NULL", "false")
+        elif self._asks(code.text):
+            raise Unread(f"a condition that is not understood: {code.text[:120]}")
         else:
             for truth in (True, False):
                 yield self._take(path, code.text, truth), truth
 
-    def _call(self, function: Code, path: Path) -> Iterator[tuple[Path, bool]]:
+    def _asks(self, text: str) -> bool:
+        """Whether `text` depends on what is asked for: one of the known names whose value is a constant's name."""
+        names = (name for name, value in self.known.items() if CONSTANT.match(value))
+        return any(re.search(rf"(?<![\w.>]){re.escape(name)}(?!\w|\s*->|\s*\.)", text) for name in names)
+
+    def _compared(self, code: Code) -> tuple[str, str] | None:
+        """A known name's value and the constant that it is compared with, on either side; None for other operands."""
+        left, right = _bare(code.need("left")).text, _bare(code.need("right")).text
+        for one, other in ((left, right), (right, left)):
+            if one in self.known and CONSTANT.match(other):
+                return other, self.known[one]
+        return None
+
+    def _call(self, call: Code, path: Path) -> Iterator[tuple[Path, bool]]:
+        function = self.functions[call.need("function").text]
+        names = [
+            re.findall(r"\w+", item.text)[-1] for item in function.need("declarator").find("parameter_declaration")
+        ]
+        arguments = split_arguments(call.need("arguments").text[1:-1])
+        for name, argument in zip(names, arguments, strict=False):
+            if argument != name and self._asks(argument):
+                raise Unread(f"a call that is not understood: {call.text[:120]}")
         for after in self._block(function.need("body").children, path):
             if after.end not in ("return true", "return false"):
                 raise Unread(f"a result that is not understood: {after.end}")
             yield replace(after, end="", line=0), after.end == "return true"
+
+
+def _is_call(code: Code) -> bool:
+    return bool(code.children) and code.children[0].type == "call_expression"
 
 
 def _bare(code: Code) -> Code:

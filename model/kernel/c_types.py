@@ -39,6 +39,14 @@ INTEGERS = {
     for letter in "us"
     for bits in (8, 16, 32, 64)
 }
+# C11 6.7.2: the words of a type come in any order, and `int` may follow short, long and their unsigned forms.
+SORTED = {
+    " ".join(sorted([*name.split(), *more])): row
+    for name, row in INTEGERS.items()
+    for more in ([], ["int"], ["signed"], ["signed", "int"])
+    if name.split()[-1] in ("short", "int", "long") and not set(name.split()) & set(more)
+    if not ("unsigned" in name and "signed" in more)
+}
 KEYWORDS = {"void", "_Bool", "bool", "char", "short", "int", "long", "unsigned", "signed"}
 STORAGE = {"static", "extern", "inline", "volatile", "register", "noinline", "notrace", "asmlinkage", "restrict"}
 TAGS = {"struct", "union", "enum"}
@@ -65,8 +73,8 @@ def typedefs(tree: Tree) -> Lookup:
         source = tree.get(file)
         for match in TYPEDEF.finditer(source.data if source else b""):
             text = " ".join(match[1].decode("utf-8", "replace").split())
-            pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)", text)
-            name = pointer[1] if pointer else text.split(" ")[-1].lstrip("*")
+            function = re.search(r"\(\s*\*\s*(\w+)\s*\)", text) or re.match(r"[^()]*\b(\w+)\s*\(", text)
+            name = function[1] if function else text.split(" ")[-1].lstrip("*")
             table.setdefault(name, text)
     return table.get
 
@@ -96,9 +104,9 @@ def _read_type(text: str, look: Lookup, depth: int) -> CType:
 
 
 def _scalar(name: str, look: Lookup, depth: int) -> CType:
-    if name in INTEGERS:
-        bits, signed = INTEGERS[name]
-        return CType(name, bits, signed)
+    known = INTEGERS.get(name) or SORTED.get(" ".join(sorted(name.split())))
+    if known is not None:
+        return CType(name, *known)
     declared = look(name) if WORD.match(name) else None
     if declared is None:
         raise Unread(f"a type of unknown width: {name}")

@@ -13,9 +13,10 @@ from model.kernel.evidence import Checked
 from model.kernel.extract_c_body import read_bodies
 from model.kernel.extract_gen_lookup import read_gen_lookup
 from model.kernel.extract_helpers import Proto, read_helpers, read_ids, read_protos
-from model.kernel.extract_ops import GEN_LOOKUP, read_functions, read_map_types, read_numbers, read_slots, read_tables
+from model.kernel.extract_ops import GEN_LOOKUP, read_functions, read_slots, read_tables
 from model.kernel.extract_returns import read_returns
 from model.kernel.extract_rewrites import read_rewrites
+from model.kernel.extract_types import TYPES, read_map_types, read_numbers
 from model.kernel.extract_verifier import poison_for_each, read_acceptance
 from model.kernel.release import (
     Apply,
@@ -74,7 +75,7 @@ def _extract(tree: Tree) -> Release:
     slots = read_slots(tree, look, notes)
     tables, places = read_tables(tree, slots, notes)
     tables, functions = read_functions(tree, tables, places, look, notes)
-    types = _with_tables(types, tables, notes)
+    types = _with_tables(tree, types, tables, notes)
     ids = read_ids(tree)
     helpers = _with_slots(read_helpers(tree, ids, look, notes), slots, notes)
     protos = read_protos(tree, {row.function for row in helpers.values()}, notes)
@@ -181,12 +182,15 @@ def _version(tree: Tree) -> tuple[str, str]:
     return ".".join(found[:2]), ".".join(found) + (extra[1] if extra else "")
 
 
-def _with_tables(types: Mapping[str, MapType], tables: Mapping[str, OpsTable], notes: Notes) -> dict[str, MapType]:
+def _with_tables(
+    tree: Tree, types: Mapping[str, MapType], tables: Mapping[str, OpsTable], notes: Notes
+) -> dict[str, MapType]:
     """The types, without the operations that no file under kernel/ and net/ defines."""
+    source = tree.need(TYPES)
     for row in types.values():
         if row.ops is not None and row.ops not in tables:
             what = f"no table was found for {row.name}: {row.ops}"
-            notes.add("include/linux/bpf_types.h", 1, what, f"type:{row.name}")
+            notes.add(TYPES, source.line(source.data.find(row.ops.encode())), what, f"type:{row.name}")
     return {key: row if row.ops in tables else MapType(row.name, row.number, None) for key, row in types.items()}
 
 
@@ -261,11 +265,10 @@ def _callbacks(
 ) -> Iterator[str]:
     """The operations for for_each that call their bpf_callback_t parameter (maybe through a cast)."""
     for key, code in _bodies(tree, tables, functions, "map_for_each_callback"):
-        names = [
-            parameter.text.split()[-1].lstrip("*")
-            for parameter in code.need("declarator").find("parameter_declaration")
-            if "bpf_callback_t" in parameter.text
-        ]
+        params = [item.text for item in code.need("declarator").find("parameter_declaration")]
+        # Up to 5.15 the callback is a `void *`, the parameter behind the map.
+        named = [text for text in params if "bpf_callback_t" in text] or params[1:2]
+        names = [text.split()[-1].lstrip("*") for text in named]
         calls = list(code.need("body").find("call_expression"))
         called = {name for name in names for call in calls if re.search(rf"\b{name}\b", call.need("function").text)}
         handed = {name for name in names for call in calls if re.search(rf"\b{name}\b", call.need("arguments").text)}

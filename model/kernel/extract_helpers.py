@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from model.errors import InputError
 from model.kernel.c_tree import Code, Notes, Source, Tree, Unread, closing, split_arguments
 from model.kernel.c_types import Lookup, read_type
-from model.kernel.extract_ops import UAPI
+from model.kernel.extract_types import UAPI
 from model.kernel.release import CType, Helper
 
-CALL = re.compile(rb"^(?:NOTRACE_)?BPF_CALL_([0-5])\s*\(", re.MULTILINE)
-DISPATCH = re.compile(rb"->\s*ops\s*->\s*\w+\s*\(")
+CALL = re.compile(rb"^[ \t]*(?:[a-z_]\w*[ \t]+)*(?:NOTRACE_)?BPF_CALL_([0-5])\s*\(", re.MULTILINE)
+DISPATCH = re.compile(rb"->\s*ops\b")
 MAPPER = re.compile(
     rb"^[ \t]*#[ \t]*define[ \t]+_{2,3}BPF_FUNC_MAPPER\((\w+)[^)]*\)((?:[^\n\\]|\\.)*)", re.MULTILINE | re.DOTALL
 )
@@ -97,6 +97,8 @@ def _read(
     name = next(iter(wired))
     slot, arguments, cast = found
     params = tuple(read_type(text, look) for text in parts[1::2])
+    if any(param.bits == 0 for param in params):
+        raise Unread(f"{function}: a parameter of type void: {', '.join(parts[1::2])}")
     return Helper(name, ids[name], function, params, slot, arguments, cast, source.file, source.line(match.start()))
 
 

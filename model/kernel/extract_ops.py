@@ -1,21 +1,22 @@
-"""Map types, operation tables and the functions in them, from a source tree."""
+"""The slots of `struct bpf_map_ops`, operation tables and the functions in them, from a source tree."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from model.errors import InputError
 from model.kernel.c_tree import BROKEN, Code, Notes, Source, Tree, Unread, closing, expand, parse, split_arguments
 from model.kernel.c_types import Lookup, read_prototype
-from model.kernel.release import Function, MapType, OpsTable, Prototype
+from model.kernel.release import Function, OpsTable, Prototype
 
-TABLE = re.compile(rb"\bstruct\s+bpf_map_ops\s+(\w+)\s*=\s*\{")
+TABLE = re.compile(
+    rb"\bstruct\s+bpf_map_ops\s+(?:const\s+)?(\w+)(?:\s+__\w+(?:\s*\((?:[^()]|\([^()]*\))*\))?)*\s*=\s*\{"
+)
+MAKER = re.compile(rb"\bstruct\s+bpf_map_ops\b")
+ATTRIBUTE = re.compile(rb"\b__\w+\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 NAMES = 2000  # functions in all tables together; 7.3 has 303
-PREFIX = "BPF_MAP_TYPE_"
 GEN_LOOKUP = "map_gen_lookup"
 HEADER = "include/linux/bpf.h"
-UAPI = "include/uapi/linux/bpf.h"
-TYPES = "include/linux/bpf_types.h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,73 +26,6 @@ class Place:
     name: str
     file: str
     line: int
-
-
-def read_numbers(tree: Tree, notes: Notes) -> dict[str, int]:
-    """All enumerators of `enum bpf_map_type`, aliases among them. InputError where there is no such enum."""
-    numbers = _enum(tree.need(UAPI), "bpf_map_type", notes)
-    if not numbers:
-        raise InputError(str(tree.root), UAPI, "expected enum bpf_map_type")
-    return numbers
-
-
-def read_map_types(tree: Tree, numbers: Mapping[str, int], notes: Notes) -> dict[str, MapType]:
-    """`enum bpf_map_type` with the operations that include/linux/bpf_types.h gives each; aliases are one row.
-
-    An enumerator that is given another's value is that other's new name (CGROUP_STORAGE = …_DEPRECATED):
-    the row has the name that has operations. Number 0 (UNSPEC) is no type and has no row.
-    """
-    tables = {}
-    source = tree.need(TYPES)
-    for match in re.finditer(rb"^[ \t]*BPF_MAP_TYPE\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", source.data, re.MULTILINE):
-        name, symbol = match[1].decode("ascii", "replace"), match[2].decode("ascii", "replace")
-        if name not in numbers:
-            lost = f"type:{name.removeprefix(PREFIX).lower()}"
-            notes.add(TYPES, source.line(match.start()), f"a map type that {UAPI} does not have: {name}", lost)
-        tables[name] = symbol
-    if not tables:
-        raise InputError(str(tree.root), TYPES, "expected BPF_MAP_TYPE(…) rows")
-    for match in re.finditer(rb"\b(?:BPF_MAP_TYPE_(\w+)|BPF_MAP_TYPE\s*\((?!\s*\w+\s*,))", source.data):
-        name = (match[1] or b"*").decode("ascii", "replace")
-        if PREFIX + name not in tables:
-            lost = f"type:{name.lower()}"
-            notes.add(TYPES, source.line(match.start()), f"a map type in a row that is not understood: {name}", lost)
-    by_number: dict[int, list[str]] = {}
-    for name, number in numbers.items():
-        by_number.setdefault(number, []).append(name)
-    rows = {}
-    for number, names in sorted(by_number.items()):
-        chosen = next((name for name in names if name in tables), names[-1])
-        if chosen.startswith(PREFIX) and chosen != PREFIX + "UNSPEC":
-            short = chosen.removeprefix(PREFIX).lower()
-            rows[short] = MapType(short, number, tables.get(chosen))
-    return rows
-
-
-def _enum(source: Source, tag: str, notes: Notes) -> dict[str, int]:
-    """Enumerators with their values; `= NAME` and `= number` are understood."""
-    for code in source.root.find("enum_specifier"):
-        name, body = code.get("name"), code.get("body")
-        if name is None or body is None or name.text != tag:
-            continue
-        values: dict[str, int] = {}
-        following = 0
-        for item in body.find("enumerator"):
-            value = item.get("value")
-            if value is None:
-                number = following
-            elif value.text in values:
-                number = values[value.text]
-            elif re.fullmatch(r"\d{1,6}", value.text):
-                number = int(value.text)
-            else:
-                # The numbers behind it count from it.
-                notes.add(source.file, item.line, f"a value that is not understood: {item.text}", "type:*")
-                continue
-            values[item.need("name").text] = number
-            following = number + 1
-        return values
-    return {}
 
 
 def read_slots(tree: Tree, look: Lookup, notes: Notes) -> dict[str, Prototype]:
@@ -108,12 +42,13 @@ def read_slots(tree: Tree, look: Lookup, notes: Notes) -> dict[str, Prototype]:
     if body.node.has_error:
         notes.add(HEADER, body.line, f"struct bpf_map_ops: {BROKEN}", "slot:*")
     for member in body.find("field_declaration"):
-        text = member.text.rstrip("; ")
+        text = _pointed(member.text.rstrip("; "), look)
         if "(" not in text:
             continue
         try:
             name, prototype = read_prototype(text, look)
-            slots[name] = prototype
+            if slots.setdefault(name, prototype) != prototype:
+                raise Unread(f"a second member (*{name}) with another prototype: {text}")
         except Unread as error:
             name = (re.findall(r"\(\s*\*\s*(\w+)\s*\)", text) or ["*"])[0]
             notes.add(HEADER, member.line, error, f"slot:{name}")
@@ -122,29 +57,77 @@ def read_slots(tree: Tree, look: Lookup, notes: Notes) -> dict[str, Prototype]:
     return slots
 
 
+def _pointed(text: str, look: Lookup) -> str:
+    """The member in full where its type is a typedef: "fn *slot" of a function, "fn slot" of a pointer to one."""
+    match = re.fullmatch(r"(\w+) ?(\*?) ?\b(\w+)", text)
+    declared = look(match[1]) if match else None
+    if match is None or declared is None:
+        return text
+    named = rf"\b{re.escape(match[1])}\s*(?=\()" if match[2] else rf"\(\s*\*\s*{re.escape(match[1])}\s*\)"
+    return re.sub(named, f"(*{match[3]})", declared) if re.search(named, declared) else text
+
+
 def read_tables(
     tree: Tree, slots: Mapping[str, Prototype], notes: Notes
 ) -> tuple[dict[str, OpsTable], dict[str, dict[str, Place]]]:
     """Every `struct bpf_map_ops` initializer under kernel/ and net/; per symbol the table and where its names stand."""
     tables: dict[str, OpsTable] = {}
     places: dict[str, dict[str, Place]] = {}
-    for source in tree.matching(TABLE):
-        for match in TABLE.finditer(source.outline):
-            symbol, line = match[1].decode("ascii", "replace"), source.line(match.start())
-            try:
-                end = closing(source.data, match.end() - 1)
-            except Unread as error:
-                notes.add(source.file, line, f"{symbol}: {error}")
-                break
-            if symbol in tables:
-                notes.add(source.file, line, f"a second table {symbol}", f"ops:{symbol}")
-                continue
-            if re.search(rb"(?m)^[ \t]*#[ \t]*el", source.data[match.start() : end]):
-                notes.add(source.file, line, f"{symbol}: preprocessor branches inside of a table", f"ops:{symbol}")
-            found = _initializer(source, source.snippet(match.end() - 1, end, b"int a[] = "), symbol, slots, notes)
-            places[symbol] = found
-            tables[symbol] = OpsTable(symbol, {}, source.file, line)
+    for source in tree.matching(MAKER):
+        for part in (source, *_made(source, notes)):
+            for match in TABLE.finditer(part.outline):
+                if not _in_directive(part.data, match.start()):
+                    _table(source, part, match, slots, tables, places, notes)
     return tables, places
+
+
+def _table(
+    source: Source,
+    part: Source,
+    match: re.Match[bytes],
+    slots: Mapping[str, Prototype],
+    tables: dict[str, OpsTable],
+    places: dict[str, dict[str, Place]],
+    notes: Notes,
+) -> None:
+    """The table at `match` in `part`, which is `source` or text that one of its macros makes."""
+    symbol, line = match[1].decode("ascii", "replace"), part.line(match.start())
+    try:
+        end = closing(part.data, match.end() - 1)
+    except Unread as error:
+        notes.add(source.file, line, f"{symbol}: {error}")
+        return
+    if symbol in tables:
+        notes.add(source.file, line, f"a second table {symbol}", f"ops:{symbol}")
+        return
+    if re.search(rb"(?m)^[ \t]*#[ \t]*el", part.data[match.start() : end]):
+        notes.add(source.file, line, f"{symbol}: preprocessor branches inside of a table", f"ops:{symbol}")
+    places[symbol] = _initializer(source, part.snippet(match.end() - 1, end, b"int a[] = "), symbol, slots, notes)
+    tables[symbol] = OpsTable(symbol, {}, source.file, line)
+
+
+def _made(source: Source, notes: Notes) -> Iterator[Source]:
+    """What macros of this file that have a table in them are expanded to, on the lines of their invocations."""
+    for name, macro in source.macros.items():
+        if not MAKER.search(macro[1].encode()):
+            continue
+        for match in re.finditer(rb"^" + name.encode() + rb"[ \t]*\(", source.outline, re.MULTILINE):
+            line = source.line(match.start())
+            try:
+                inside = source.data[match.end() : closing(source.data, match.end() - 1) - 1].decode("utf-8", "replace")
+                text = expand(macro, split_arguments(inside))
+            except Unread as error:
+                notes.add(source.file, line, f"{name}: {error}")
+                continue
+            yield Source(source.file, b"\n" * (line - 1) + text.encode())
+
+
+def _in_directive(data: bytes, at: int) -> bool:
+    """Whether `at` lies in a preprocessor directive, continued lines included."""
+    start = data.rfind(b"\n", 0, at)
+    while start > 0 and data[start - 1 : start] == b"\\":
+        start = data.rfind(b"\n", 0, start)
+    return data[start + 1 : at].lstrip(b" \t").startswith(b"#")
 
 
 def _initializer(
@@ -163,9 +146,12 @@ def _initializer(
                     raise Unread(f"a macro that is not in this file: {item.text}")
                 text = expand(macro, split_arguments(item.need("arguments").text[1:-1]))
                 inner = parse(b"int a[] = {" + text.encode() + b"};", source.file, item.line)
-                found.update(_initializer(source, inner, symbol, slots, notes, depth - 1))
+                pairs = _initializer(source, inner, symbol, slots, notes, depth - 1)
             else:
-                found.update(_pair(item, source.file, slots))
+                pairs = _pair(item, source.file, slots)
+            for slot, place in pairs.items():
+                if found.setdefault(slot, place).name != place.name:
+                    raise Unread(f"a second initializer of {slot}: {item.text}")
         except Unread as error:
             notes.add(source.file, item.line, error, f"ops:{symbol}")
     return found
@@ -177,9 +163,11 @@ def _pair(item: Code, file: str, slots: Mapping[str, Prototype]) -> dict[str, Pl
     if item.type != "initializer_pair" or len(designators) != 1 or value is None:
         raise Unread(f"an initializer that is not understood: {item.text}")
     slot = designators[0].text.lstrip(". ")
+    while value.type in ("cast_expression", "parenthesized_expression"):
+        value = value.get("value") or value.children[0]
     if slot not in slots or value.text in ("NULL", "0"):
         return {}
-    name = value.text.lstrip("&( ").rstrip(") ")
+    name = value.text.lstrip("& ")
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise Unread(f"an initializer that is not understood: {item.text}")
     return {slot: Place(name, file, item.line)}
@@ -263,10 +251,11 @@ def _definition(code: Code, look: Lookup) -> Function:
     if declarator.type != "function_declarator" or declarator.need("declarator").type != "identifier":
         raise Unread(f"a definition that is not understood: {declarator.text}")
     before = code.data[code.node.start_byte : declarator.node.start_byte]
+    before = ATTRIBUTE.sub(lambda m: b" " * len(m[0]), before)
     start = code.node.start_byte + before.rfind(b")") + 1
     while code.data[start : start + 1].isspace():
         start += 1
-    result = code.data[start : declarator.node.start_byte].decode("utf-8", "replace")
+    result = before[start - code.node.start_byte :].decode("utf-8", "replace")
     text = f"{result} {declarator.need('declarator').text}{declarator.need('parameters').text}"
     name, prototype = read_prototype(text, look)
     line = code.line + code.data.count(b"\n", code.node.start_byte, start)

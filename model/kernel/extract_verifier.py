@@ -8,7 +8,7 @@ from model.errors import InputError
 from model.kernel.c_paths import Path, Paths
 from model.kernel.c_tree import BROKEN, Code, Notes, Source, Tree, Unread
 from model.kernel.extract_helpers import Proto
-from model.kernel.extract_ops import PREFIX
+from model.kernel.extract_types import PREFIX
 from model.kernel.release import Acceptance, Helper, MapType, OpsTable
 
 VERIFIER = "kernel/bpf/verifier.c"
@@ -108,6 +108,9 @@ def _pair(
     known = {"func_id": f"BPF_FUNC_{helper.name}", "map->map_type": enumerator, "map": "1"}
     try:
         paths = Paths(known, checks.called, checks.constants).run(checks.pairs)
+        for path in paths:
+            if path.end != "return 0" and not _fails(path.end, checks.pairs):
+                raise Unread(f"a result that is not understood: {path.end}")
     except Unread as error:
         notes.add(checks.file, checks.pairs.line, f"{PAIRS}: {error}", hole)
         return Acceptance(False, "", f"not read: {PAIRS}")
@@ -127,6 +130,23 @@ def _pair(
     if helper.name == FOR_EACH and missing:
         return Acceptance(False, "", f"-{error_name} in {CALLBACK}: {row.ops} has no {missing[0]}")
     return Acceptance(True, "" if len(good) == len(paths) else _condition(good), "")
+
+
+def _fails(end: str, function: Code) -> bool:
+    """Whether a path that ends so returns an error: there and then, or behind the label that it goes to."""
+    word, _, rest = end.partition(" ")
+    if word != "goto":
+        return re.fullmatch(r"return -E\w+", end) is not None
+    body = function.need("body").children
+    at = next(
+        (i for i, item in enumerate(body) if item.type == "labeled_statement" and _label(item) == rest), len(body)
+    )
+    behind = next((item for item in body[at:] for item in item.walk() if item.type == "return_statement"), None)
+    return behind is not None and behind.text.startswith("return -E")
+
+
+def _label(code: Code) -> str:
+    return code.need("label").text
 
 
 def _condition(paths: list[Path]) -> str:

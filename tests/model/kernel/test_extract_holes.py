@@ -109,7 +109,7 @@ HOLES = (
     ("a limit that is not read", (HEADER, "INSN_BUF_SIZE 24", "INSN_BUF_SIZE (8 * 3)"),
      "condition:insn_buf", "the limit of a patch (insn_buf) is not understood", ALL),
     ("d: a table that is nowhere", (BAG, "bpf_map_ops bag_ops = {", "bpf_map_ops lost_ops = {"),
-     "type:bag", "include/linux/bpf_types.h:1: no table was found for bag: bag_ops",
+     "type:bag", "include/linux/bpf_types.h:4: no table was found for bag: bag_ops",
      {"bag/map_lookup_elem", "bag/map_put"}),
     ("a table in part", (BAG, ".map_alloc = bag_alloc,", ".map_alloc = pick(bag),"),
      "ops:bag_ops", "kernel/bpf/bag.c:14: an initializer that is not understood",
