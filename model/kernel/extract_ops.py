@@ -34,7 +34,7 @@ def read_slots(tree: Tree, look: Lookup, notes: Notes) -> dict[str, Prototype]:
     start = re.search(rb"\bstruct\s+bpf_map_ops\s*\{", source.data)
     if start is None:
         raise InputError(str(tree.root), HEADER, "expected struct bpf_map_ops")
-    slots = {}
+    slots: dict[str, Prototype] = {}
     try:
         body = source.snippet(start.start(), closing(source.data, start.end() - 1))
     except Unread as error:

@@ -26,7 +26,7 @@ def read_map_types(tree: Tree, numbers: Mapping[str, int], notes: Notes) -> dict
     An enumerator that is given another's value is that other's new name (CGROUP_STORAGE = …_DEPRECATED):
     the row has the name that has operations. Number 0 (UNSPEC) is no type and has no row.
     """
-    tables = {}
+    tables: dict[str, str] = {}
     source = tree.need(TYPES)
     for match in re.finditer(rb"^[ \t]*BPF_MAP_TYPE\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", source.data, re.MULTILINE):
         name, symbol = match[1].decode("ascii", "replace"), match[2].decode("ascii", "replace")

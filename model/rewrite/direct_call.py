@@ -3,7 +3,6 @@
 `do_misc_fixups`, kernel/bpf/verifier.c of 6.1, and `bpf_do_misc_fixups`, fixups.c of 7.3.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -70,7 +69,7 @@ def _before_map(release: Release, config: Config, helper: str, fact: SiteFact) -
     unread = _unread(release, config, helper, fact)
     if unread:
         return _without(Kind.UNKNOWN, unread)
-    refusal = _refused(release, helper, fact.pointers)
+    refusal = _refused(release, helper, fact)
     if refusal:
         return _without(Kind.STAYS, refusal)
     if not config.jit:
@@ -78,7 +77,7 @@ def _before_map(release: Release, config: Config, helper: str, fact: SiteFact) -
     if release.rewrite(helper) is None:
         return _without(Kind.STAYS, f"release {release.name} does not rewrite {helper}")
     if len(fact.pointers) > 1:
-        return _several(release, helper, fact)
+        return _several(fact)
     if fact.unknown:
         why = f": {fact.why_unknown}" if fact.why_unknown else ""
         return _without(Kind.UNKNOWN, f"map in r1 unknown{why}")
@@ -101,9 +100,12 @@ def _unread(release: Release, config: Config, helper: str, fact: SiteFact) -> st
     return release.rewrite_hole(helper)
 
 
-def _refused(release: Release, helper: str, pointers: Sequence[MapPointer]) -> str:
-    """Why the verifier refuses a program with this call (`check_map_func_compatibility`), "" if it does not."""
-    for pointer in pointers:
+def _refused(release: Release, helper: str, fact: SiteFact) -> str:
+    """Why the verifier refuses a program with this call, whatever the pass does with it; "" if it does not.
+
+    `check_map_func_compatibility`; for a poisoned for_each `set_map_elem_callback_state`, up to 6.8.
+    """
+    for pointer in fact.pointers:
         kind = pointer.map.type
         if kind is None:
             continue
@@ -112,18 +114,22 @@ def _refused(release: Release, helper: str, pointers: Sequence[MapPointer]) -> s
         acceptance = release.accepted.get(helper, {}).get(kind)
         if acceptance is not None and not acceptance.accepted:
             return f"verifier refuses {kind} with {helper}"
+    poisoned = len(fact.pointers) > 1 and fact.sure_poison
+    if poisoned and helper == "for_each_map_elem" and release.poison_for_each == "refused":
+        return f"release {release.name} refuses {helper} with several maps: {_names(fact)} reach it"
     return ""
 
 
-def _several(release: Release, helper: str, fact: SiteFact) -> Outcome:
+def _several(fact: SiteFact) -> Outcome:
     """Two map pointers or more: the record is poisoned if the verifier sees two of them."""
-    names = ", ".join(described(pointer) for pointer in fact.pointers)
     if not fact.sure_poison:
         why = f"; {fact.pruned_possible}" if fact.pruned_possible else ""
-        return _without(Kind.MAY_STAY, f"map pointer may be poisoned: {names} may reach it{why}")
-    if helper == "for_each_map_elem" and release.poison_for_each == "refused":
-        return _without(Kind.STAYS, f"release {release.name} refuses {helper} with several maps: {names} reach it")
-    return _without(Kind.STAYS, f"map pointer poisoned: {names} reach it")
+        return _without(Kind.MAY_STAY, f"map pointer may be poisoned: {_names(fact)} may reach it{why}")
+    return _without(Kind.STAYS, f"map pointer poisoned: {_names(fact)} reach it")
+
+
+def _names(fact: SiteFact) -> str:
+    return ", ".join(described(pointer) for pointer in fact.pointers)
 
 
 def described(pointer: MapPointer) -> str:

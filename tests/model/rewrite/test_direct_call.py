@@ -80,6 +80,21 @@ REASONS = {
         Kind.STAYS,
         "release 6.1 refuses for_each_map_elem with several maps: a, b reach it",
     ),
+    "two maps at for_each, 6.1 without JIT": (
+        one("for_each_map_elem", A, B, sure_poison=True, version="6.1", config=Config(jit=False)),
+        Kind.STAYS,
+        "release 6.1 refuses for_each_map_elem with several maps: a, b reach it",
+    ),
+    "two maps at for_each, 5.15, which has no direct form": (
+        one("for_each_map_elem", A, B, sure_poison=True, version="5.15"),
+        Kind.STAYS,
+        "release 5.15 refuses for_each_map_elem with several maps: a, b reach it",
+    ),
+    "perhaps two maps at for_each, 5.15": (
+        one("for_each_map_elem", A, B, pruned_possible="because", version="5.15"),
+        Kind.STAYS,
+        "release 5.15 does not rewrite for_each_map_elem",
+    ),
     "two maps at for_each, 6.12": (
         one("for_each_map_elem", A, B, sure_poison=True),
         Kind.STAYS,
