@@ -128,7 +128,7 @@ class Walk:
             return self._call(slot, at)
         if insn.opcode == CALL and insn.src == 2 and now.opcode == CALL and now.src in (0, 2):
             return self._kernel_function(slot, at)
-        if insn == now or _same_but_distance(insn, now):
+        if insn == now or same_but_distance(insn, now):
             return 1, 1
         return Gap(slot, at, "the instruction is another one after (a change that is not this rewrite's)")
 
@@ -243,7 +243,7 @@ class Walk:
         return None
 
 
-def _same_but_distance(insn: Insn, now: Insn) -> bool:
+def same_but_distance(insn: Insn, now: Insn) -> bool:
     """Both jump, or both call a function of the program; how far is for `proofs.properties.patching` to say."""
     kind, operation = insn.opcode & 7, insn.opcode & 0xF0
     if insn.opcode == CALL:

@@ -83,7 +83,7 @@ def equivalent(
         walk = Walk(loads, facts, claims.release, config, claims.symbols, claims.functions)
         found = walk.run()
         lines = lines_of(before, [site.slot for site in found.sites])
-        sites = tuple(_site(site, claims, lines.get(site.slot)) for site in found.sites)
+        sites = tuple(claimed(site, claims, lines.get(site.slot)) for site in found.sites)
         parts = _structure(loads.before, found)
         parts |= _maps(loads, found, facts.reached)
         offsets, clash = _offsets(found)
@@ -145,7 +145,7 @@ def _shown(witness: Witness) -> tuple[Shown, ...]:
     return tuple(Shown(f"{side}: r0", 64, end.value) for side, end in ends if isinstance(end, Returned))
 
 
-def _site(site: Rewritten, claims: Claims, line: Line | None) -> Site:
+def claimed(site: Rewritten, claims: Claims, line: Line | None) -> Site:
     """The claims on a rewritten call: one for each map that reaches it."""
     fact = site.fact
     answers: list[Answer] = []

@@ -41,7 +41,7 @@ def read(done: Rewritten, insns: Sequence[Insn], release: Release, names: Mappin
         start, end = done.moved[decision.slot], done.moved[decision.slot + 1]
         if not aligned:
             text = f"another pass changed the program ({len(insns)} instructions, {len(done.after.insns)} expected)"
-            found.append(Read(decision.slot, decision.helper, _expected(decision, release), text, None))
+            found.append(Read(decision.slot, decision.helper, expected_text(decision, release), text, None))
         else:
             found.append(_site(decision, done, range(start, end), insns, release, names))
     return found
@@ -62,12 +62,12 @@ def _site(
     release: Release,
     names: Mapping[int, Sequence[str]],
 ) -> Read:
-    expected = _expected(decision, release)
+    expected = expected_text(decision, release)
     now = [insns[slot] for slot in place]
     match decision.kind:
         case Kind.DIRECT | Kind.STAYS:
             called = names.get(now[0].imm, ()) if now[0].src == 0 else ()
-            wanted = _functions(decision, release)
+            wanted = functions_of(decision, release)
             shown = next(
                 (name for name in called if name in wanted), called[0] if called else "a function without a name"
             )
@@ -91,14 +91,14 @@ def _same(done: Rewritten, slot: int, now: Insn, names: Mapping[int, Sequence[st
     return model.off == now.off if reloc.kind == "offset" else model.imm == now.imm
 
 
-def _functions(decision: Decision, release: Release) -> set[str]:
+def functions_of(decision: Decision, release: Release) -> set[str]:
     if decision.kind is Kind.DIRECT:
         return {str(decision.function)}
     helper = release.helpers.get(decision.helper)
     return {f"bpf_{decision.helper}", *([helper.function] if helper is not None else [])}
 
 
-def _expected(decision: Decision, release: Release) -> str:
+def expected_text(decision: Decision, release: Release) -> str:
     match decision.kind:
         case Kind.DIRECT:
             return str(decision.function)
