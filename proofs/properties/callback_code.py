@@ -1,6 +1,7 @@
 """The C of a walk as data, and what an induction asks of it: its loop, its index, its counters, its cursor."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from model.errors import Unsupported
 from model.kernel.c_body import (
@@ -24,7 +25,7 @@ NEXT_KEY = "rhashtable_next_key"
 """Its body is in lib/rhashtable.c: known by what it is asked, and any word as its answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Code:
     """The walk `function` among `bodies`, which has what it calls; `layout` is the release's for their members."""
 
@@ -32,11 +33,11 @@ class Code:
     bodies: tuple[Body, ...]
     layout: tuple[tuple[str, int], ...]
 
-    @property
+    @cached_property
     def body(self) -> Body:
         return next(body for body in self.bodies if body.function == self.function)
 
-    @property
+    @cached_property
     def steps(self) -> tuple[Step, ...]:
         steps = self.body.steps
         if steps is None:
@@ -46,25 +47,25 @@ class Code:
                 raise Unsupported(f"{self.body.file}:{step.line}: {step.text}")
         return steps
 
-    @property
+    @cached_property
     def whole(self) -> Split:
         return split(self.steps, self.function)
 
-    @property
+    @cached_property
     def outer(self) -> Loop:
         loop = self.whole.loop
         if not isinstance(loop, Loop):
             raise Unsupported(f"{self.function} walks along one list")
         return loop
 
-    @property
+    @cached_property
     def inner(self) -> Split | None:
         """The walk along a list in the loop's body, and what is around it."""
         if not any(isinstance(step, Each) for step in self.outer.body):
             return None
         return split(self.outer.body, self.function)
 
-    @property
+    @cached_property
     def index(self) -> tuple[str, int] | None:
         """The local that the loop's last expression changes, and by how much."""
         names = assigned(self.outer.following)
@@ -78,7 +79,7 @@ class Code:
             raise Unsupported(f"{self.function}: a loop whose index does not move by the same amount each time")
         return name, by
 
-    @property
+    @cached_property
     def counters(self) -> tuple[tuple[str, int], ...]:
         """The locals that each turn changes by the same amount, and by how much."""
         inner = self.inner
@@ -91,7 +92,7 @@ class Code:
                 found.append((name, by))
         return tuple(found)
 
-    @property
+    @cached_property
     def counter(self) -> CType | None:
         """The type of the counter that is returned behind the loop; None where something else is."""
         last = [step.value for step in self.whole.after if isinstance(step, Leave)]
@@ -99,7 +100,7 @@ class Code:
         kinds = [step.type for step in self.steps if isinstance(step, Declare) and step.name in names]
         return CType("", kinds[0].bits, kinds[0].signed) if kinds and isinstance(kinds[0], Integer) else None
 
-    @property
+    @cached_property
     def cursor(self) -> str | None:
         """The local with the key that the next element is asked for by."""
         calls = [one for one in nodes_of(self.steps) if isinstance(one, Call) and one.function == NEXT_KEY]

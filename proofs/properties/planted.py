@@ -16,7 +16,7 @@ WALK: dict[str, c.Edit] = {
     "flags": c.never("flags"),
     "key": KEY_FOR_VALUE,
     "value": KEY_FOR_VALUE,
-    "arguments": c.hands_over(0, 1, 2, None, 4),
+    "arguments": c.hands_over(0, 1, 2, 1, 4),
     "stop": c.never("ret"),
     "count": c.counts(2),
     "next": c.one_too_far,
