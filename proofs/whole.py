@@ -8,6 +8,7 @@ from model.errors import Unsupported
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.machine.layout import Reloc
+from model.machine.outcome import Fault
 from model.program import Program
 from proofs.claims import Claims
 from proofs.concrete import IntWorld
@@ -111,6 +112,10 @@ def check(
         return Second(NoRule(str(hole)), NoRule(str(hole)))
     raw = worst(_named(result) for result in results)
     paths = len({result.obligation.path for result in results} - {""})
+    if isinstance(raw, Proved) and answer.witness is not None and isinstance(answer.witness.after.outcome, Fault):
+        return Second(
+            Unknown("what is left is the same, but a run faults, of which nothing is claimed"), raw, results, paths
+        )
     if not isinstance(raw, Refuted):
         return Second(raw, raw, results, paths)
     if answer.witness is None or not answer.witness.what:

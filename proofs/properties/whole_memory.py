@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from model.errors import Unsupported
 from model.memory import Outside
+from model.semantics.frames import FRAME_SIZE
 from proofs.properties.tracked import Tracked, Truth, Word
 
 REGISTER = 64
@@ -27,6 +29,13 @@ class Region:
     title: str
     written: Mapping[int, Byte] = field(default_factory=dict)
     under: Word[Any] | None = None
+    size: int | None = None
+
+    def check(self, offset: int) -> None:
+        """Raises `Unsupported` for a byte that is not in the region."""
+        signed = offset - (1 << REGISTER) if offset >> (REGISTER - 1) else offset
+        if self.size is not None and not -self.size <= signed < 0:
+            raise Unsupported(f"a run over symbols with an access at r10 {signed:+d}, outside of the stack frame")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,8 @@ class Owned:
         region = self._region(address)
         if region is not None:
             new = {address.offset + i: (value, size, n) for n, i in enumerate(self._indices(size))}
+            for at in new:
+                region.check(at)
             changed = replace(region, written={**region.written, **new})
             return replace(self, regions={**self.regions, address.base: changed})
         if self._somewhere(address):
@@ -100,7 +111,7 @@ class Owned:
     def framed(self, base: str) -> "Owned":
         """A function is entered whose frame counts from `base`: nothing that was there before is known."""
         known = self.regions.get(base)
-        made = Region(base) if known is None else Region(f"{known.title}, again")
+        made = Region(base if known is None else f"{known.title}, again", size=FRAME_SIZE)
         return replace(self, regions={**self.regions, base: made})
 
     def owns(self, address: Word[Any]) -> bool:
@@ -143,6 +154,7 @@ class Owned:
 
     def _byte(self, address: Word[Any], region: Region, index: int) -> Byte:
         at = address.offset + index
+        region.check(at)
         found = region.written.get(at)
         if found is not None:
             return found
