@@ -1,7 +1,12 @@
 """A limit on the time of a whole run: what is not decided by then is left open, and says so."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+from types import FrameType
 
 
 @dataclass(slots=True)
@@ -32,3 +37,25 @@ class Limit:
 
 
 NO_LIMIT = Limit()
+
+
+@contextmanager
+def interruptible(limit: Limit) -> Iterator[None]:
+    """The first Ctrl-C only ends `limit`, so that what was found is reported; the second ends the program.
+
+    An exception could be lost: it is raised wherever the interpreter is, and what a destructor raises is dropped.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if limit.interrupted:
+            raise KeyboardInterrupt
+        limit.interrupted = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

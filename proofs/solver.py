@@ -10,6 +10,7 @@ import z3
 
 from model.errors import Unsupported
 from proofs.concrete import outcome, replays
+from proofs.limit import Limit
 from proofs.obligation import (
     Claim,
     Counterexample,
@@ -82,6 +83,7 @@ class _Query:
         solver = z3.SolverFor(self.logic)
         solver.set("random_seed", SEED)
         solver.set("timeout", self.timeout)
+        solver.set("ctrl_c", False)  # ours is the one that reports what was found until then
         solver.add(*conditions)
         return solver
 
@@ -192,8 +194,10 @@ class _Planted:
 class Solver:
     """Decides obligations one by one; equal claims once. What is proved of a claim, its planted fault must refute."""
 
-    def __init__(self, timeout: float = DEFAULT_TIMEOUT) -> None:
+    def __init__(self, timeout: float = DEFAULT_TIMEOUT, limit: Limit | None = None) -> None:
+        """`timeout` is for one query, in seconds; what is not decided when `limit` is over stays unknown."""
         self._timeout = timeout
+        self._limit = Limit() if limit is None else limit
         self._queries: dict[tuple[Claim, str], _Query | NoRule] = {}
         self._planted: dict[tuple[Claim, Claim], _Planted] = {}
         self._decided: dict[tuple[Claim, str, str, str, str], tuple[Verdict, Evidence]] = {}
@@ -203,10 +207,22 @@ class Solver:
         known = self._decided.get(key)
         if known is not None:
             return Result(obligation, known[0], 0.0, known[1])
+        if self._limit.over:
+            return self._open(obligation, 0.0)
         started = perf_counter()
-        decided = self._valid(obligation) if obligation.expect == "valid" else self._taken(obligation)
+        try:
+            decided = self._valid(obligation) if obligation.expect == "valid" else self._taken(obligation)
+        except KeyboardInterrupt:
+            self._limit.interrupted = True
+            return self._open(obligation, perf_counter() - started)
+        if isinstance(decided[0], Unknown) and "interrupted" in decided[0].reason:  # z3 takes Ctrl-C itself
+            self._limit.interrupted = True
+            return self._open(obligation, perf_counter() - started)
         self._decided[key] = decided
         return Result(obligation, decided[0], perf_counter() - started, decided[1])
+
+    def _open(self, obligation: Obligation, seconds: float) -> Result:
+        return Result(obligation, Unknown(f"time: {self._limit.reason()}"), seconds, Evidence())
 
     def decide_all(self, obligations: Iterable[Obligation]) -> Iterator[Result]:
         for obligation in obligations:
@@ -271,7 +287,7 @@ class Solver:
         query = self._queries.get(key)
         if query is None:
             try:
-                query = _Query(claim, self._timeout, over)
+                query = _Query(claim, min(self._timeout, self._limit.left), over)
             except Unsupported as hole:
                 query = NoRule(str(hole))
             self._queries[key] = query

@@ -16,6 +16,7 @@ from proofs.check_release import check as check_release
 from proofs.commands.inputs import add_selection
 from proofs.commands.options import abis, add_kernel, kernels, positive_seconds
 from proofs.commands.output import add_output, entries, finish, text_out
+from proofs.limit import Limit, interruptible
 from proofs.report.record import Report, setting, square_records
 from proofs.report.text import claims_report, console, release_report
 from proofs.solver import DEFAULT_TIMEOUT, Solver
@@ -57,6 +58,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the solver's limit for one obligation (default: {DEFAULT_TIMEOUT:g})",
     )
     parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=positive_seconds,
+        help="of the whole run; what is not decided by then is unknown (default: none)",
+    )
+    parser.add_argument(
         "--reproduce", metavar="DIR", help="write programs that show each refuted Dispatch claim on a real kernel"
     )
     add_output(parser)
@@ -75,17 +82,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    limit = Limit(options.time_limit)
+    with interruptible(limit):
+        status = _run(options, limit)
+    return 130 if limit.interrupted else status
+
+
+def _run(options: argparse.Namespace, limit: Limit) -> int:
     if options.against is not None and options.tree is None:
         raise InputError("--against", "", "expected --tree TREE with it")
     if options.tree is not None:
         from proofs.commands.check_tree import run as run_tree
 
-        return run_tree(options)
+        return run_tree(options, limit)
     options.claim = options.claim or "dispatch"
     if options.files:
         from proofs.commands.check_files import run as run_files
 
-        return run_files(options)
+        return run_files(options, limit)
     given = [
         name
         for name in ("maps", "section", "program", "assume", "unprivileged", "no_jit", "callbacks")
@@ -97,10 +111,10 @@ def run(options: argparse.Namespace) -> int:
     if len(releases) * len(chosens) > 1:
         from proofs.commands.check_matrix import run as run_matrix
 
-        return run_matrix(options, releases, chosens)
+        return run_matrix(options, releases, chosens, limit)
     release, chosen = releases[0], chosens[0]
     known, out = entries(options), text_out(options)
-    solver = Solver(options.timeout)
+    solver = Solver(options.timeout, limit)
     report = Report(setting("check", [release], [chosen]))
     for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):
         started = perf_counter()

@@ -15,21 +15,23 @@ from proofs.claims import Claims
 from proofs.commands.inputs import assumptions, load, selected
 from proofs.commands.options import abi, kernel
 from proofs.commands.output import entries, finish, needs_records, text_out
+from proofs.limit import Limit
+from proofs.obligation import Unknown
 from proofs.outcome import Exit, status
 from proofs.report.program_text import Tally, file_head, program_report, summary
-from proofs.report.record import Report, program_records, setting, walk_records
+from proofs.report.record import Report, not_checked, program_records, setting, walk_records
 from proofs.reproduce import of_sites, write
 from proofs.site import Site
 from proofs.solver import Solver
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, limit: Limit) -> int:
     for name in ("match", "claim"):
         if getattr(options, name) not in (None, "dispatch"):
             raise InputError(f"--{name}", "", "expected no FILE with it (--section and --program narrow files)")
     release, chosen = kernel(options.kernel), abi(options.arch)
     config = Config(arch=chosen.name, jit=not options.no_jit, unprivileged=options.unprivileged)
-    claims = Claims(release, chosen, Solver(options.timeout))
+    claims = Claims(release, chosen, Solver(options.timeout, limit))
     callbacks = Callbacks(release, chosen, options.timeout)
     known, out, tally = entries(options), text_out(options), Tally()
     report, wanted = Report(setting("check", [release], [chosen])), needs_records(options)
@@ -37,18 +39,15 @@ def run(options: argparse.Namespace) -> int:
     objects = [load(path, release, options.maps) for path in options.files]
     programs = [(found, list(selected(found, options))) for found in objects]
     given = [(found, p, assumptions(options.assume, p, release)) for found, some in programs for p in some]
-    interrupted = False
     sites: list[Site] = []
     shown: Object | None = None
     with _progress(len(given), out.is_terminal) as advance:
         for found, program, assumed in given:
-            try:
-                checked = check(program, claims, config, assumed)
-                done = checked.rewritten if options.callbacks else None
-                walks = list(callbacks.check(done, config, assumed)) if done is not None else []
-            except KeyboardInterrupt:
-                interrupted = True
+            if limit.over:
                 break
+            checked = check(program, claims, config, assumed)
+            done = checked.rewritten if options.callbacks else None
+            walks = list(callbacks.check(done, config, assumed)) if done is not None else []
             if found is not shown:
                 file_head(out, found, release, chosen)
                 shown = found
@@ -62,9 +61,12 @@ def run(options: argparse.Namespace) -> int:
             advance()
     if options.reproduce is not None:
         write(options.reproduce, of_sites(sites, release), release, out)
-    summary(out, tally, interrupted=interrupted, programs=len(given))
-    ended = finish(options, report, known, out) if wanted else Exit(status(tally.verdicts))
-    return 130 if interrupted else ended
+    missing = len(given) - tally.programs
+    if missing:
+        tally.verdicts.append(Unknown(f"time: {limit.reason()}: {missing} programs not checked"))
+        report.records.append(not_checked(missing, limit.reason()))
+    summary(out, tally, why=limit.reason() if missing else "", programs=len(given))
+    return finish(options, report, known, out) if wanted else Exit(status(tally.verdicts))
 
 
 @contextmanager

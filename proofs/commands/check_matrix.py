@@ -16,17 +16,18 @@ from proofs.causes import numbers
 from proofs.check_claims import FAMILIES
 from proofs.check_matrix import check, groups, verdicts
 from proofs.commands.output import entries, finish, text_out
+from proofs.limit import Limit
 from proofs.report.matrix import matrix_report
 from proofs.report.record import Report, setting, square_records
 from proofs.solver import Solver
 
 
-def run(options: argparse.Namespace, releases: Sequence[Release], abis: Sequence[Abi]) -> int:
+def run(options: argparse.Namespace, releases: Sequence[Release], abis: Sequence[Abi], limit: Limit) -> int:
     if options.reproduce is not None:
         raise InputError("--reproduce", "", "expected one release and one ABI with it")
     releases = sorted(releases, key=lambda release: numbers(release.version))
     known, out = entries(options), text_out(options)
-    solver = Solver(options.timeout)
+    solver = Solver(options.timeout, limit)
     report = Report(setting("check", releases, abis))
     everyone = [*map(load_release, available()), *releases]
     others = list({release.name: release for release in everyone}.values())

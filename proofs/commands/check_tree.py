@@ -18,6 +18,7 @@ from proofs.check_matrix import check
 from proofs.commands.options import abis, kernel
 from proofs.commands.output import entries, finish, text_out
 from proofs.compare import FAILS, Change, Compared, compare
+from proofs.limit import Limit
 from proofs.outcome import Exit
 from proofs.report.differences import differences_report
 from proofs.report.record import Record, Report, setting, square_records
@@ -28,7 +29,7 @@ SHOWN = 40
 """Claims of one kind of change that are named."""
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, limit: Limit) -> int:
     """Exit status 0: nothing that was proved is not, nothing new is refuted, or there is nothing to compare with; 1:
     something is; 3: new, and open.
     """
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     known, out, chosen = entries(options), text_out(options), abis(options.arch)
     release = extract(Path(options.tree))
     base = _against(options.against, release)
-    solver = Solver(options.timeout)
+    solver = Solver(options.timeout, limit)
     before = [] if base is None else _records(base, chosen, options, solver)
     after = _records(release, chosen, options, solver)
     if not after:

@@ -183,8 +183,8 @@ def _obligations(out: Console, checked: Checked) -> None:
         out.print(f"  {told}", markup=False, soft_wrap=True)
 
 
-def summary(out: Console, tally: Tally, *, interrupted: bool, programs: int) -> None:
-    """Sites by helper, map type and outcome; then one line of verdicts."""
+def summary(out: Console, tally: Tally, *, why: str, programs: int) -> None:
+    """Sites by helper, map type and outcome; then one line of verdicts. `why` says what ended the run too early."""
     columns = ("direct", "inlined", "missed", "necessary", "may stay", "unclear", "dead")
     used = [
         c for c in columns if c in ("direct", "inlined", "missed", "necessary") or any(k[2] == c for k in tally.sites)
@@ -205,7 +205,7 @@ def summary(out: Console, tally: Tally, *, interrupted: bool, programs: int) -> 
         put(out, table)
     verdicts = Counter(word(verdict) for verdict in tally.verdicts)
     counted = ", ".join(f"{verdicts[name]} {name}" for name in ("proved", "refuted", "unknown", "unsupported"))
-    missing = f" (interrupted: {programs - tally.programs} programs not checked)" if interrupted else ""
+    missing = f" ({why}: {plural(programs - tally.programs, 'program')} not checked)" if why else ""
     sites = plural(sum(tally.sites.values()), "site")
     line = f"{plural(tally.programs, 'program')} in {plural(len(tally.files), 'file')}, {sites}: {counted}{missing}"
     out.print(line, markup=False, soft_wrap=True)

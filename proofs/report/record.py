@@ -150,6 +150,11 @@ def walk_records(found: Object, program: Program, walks: Sequence[Walked]) -> li
     return records
 
 
+def not_checked(programs: int, why: str) -> Record:
+    """What stands for the programs that a run did not come to."""
+    return Record("program/not-checked", "program", "unknown", f"{programs} programs", f"time: {why}")
+
+
 def _plain(name: str, family: str, what: str, verdict: Verdict, where: Place) -> Record:
     parts: tuple[Part, ...] = ()
     if isinstance(verdict, Refuted):
