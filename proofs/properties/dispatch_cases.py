@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from model.errors import Unsupported
 from model.isa.insn import Insn
@@ -122,8 +123,13 @@ def _signature(prototype: Prototype) -> Prototype:
 def obligations(prefix: str, dispatch: Dispatch, origin: str) -> list[Obligation]:
     """The claim's parts, each an obligation of its own: `prefix/part`. Raises `Unsupported`."""
     made = [Obligation(f"{prefix}/{part}", origin, dispatch, part) for part in PARTS]
-    paths = [part for part in dispatch(IntWorld(lambda name, width: 0)) if part.startswith(REACH)]
+    paths = _paths(dispatch)
     return made + [Obligation(f"{prefix}/{part}", origin, dispatch, part, expect="reachable") for part in paths]
+
+
+@lru_cache(maxsize=4096)  # the matrix asks for a few claims again and again
+def _paths(dispatch: Dispatch) -> tuple[str, ...]:
+    return tuple(part for part in dispatch(IntWorld(lambda name, width: 0)) if part.startswith(REACH))
 
 
 def origin(release: Release, map_type: str, helper: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from model.errors import Unsupported
 from model.kernel.abi import Abi
 from model.kernel.c_body import Body, Call, Container, Integer, Member, nodes_of
-from model.kernel.release import CType, Emit, GenLookup, If, Offset, Release
+from model.kernel.release import PERCPU_INSN, CType, Emit, GenLookup, If, Offset, Release
 from model.maps.allocation import ARRAYS, TYPES, rules
 from model.maps.templates import OUTER, compared, copied
 from proofs.concrete import IntWorld
@@ -59,7 +59,7 @@ def inline_claim(release: Release, abi: Abi, map_type: str, inner: bool = False)
         operation=operation,
         bodies=tuple(replace(body, line=0) for body in bodies),
         layout=_layout(release, lookup, bodies),
-        percpu=abi.name in release.percpu_insn,
+        percpu=abi.name in release.percpu_insn and PERCPU_INSN in repr(lookup.body),  # else no difference: one claim
         limit=release.insn_buf,
         inner=release.meta_equal[map_type] if inner else "",
         dead=DEADS.get(map_type, ()),

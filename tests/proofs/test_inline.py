@@ -248,3 +248,11 @@ def test_names_are_unique() -> None:
     assert "inline/6.12/hash/map_lookup_elem/inner/r0/always/1" in names
     assert "inline/6.12/array/map_lookup_elem/lemma/index_mask" in names
     assert not any(" " in name for name in names)
+
+
+@pytest.mark.parametrize(("kind", "same"), [("array", True), ("array_of_maps", True), ("percpu_array", False)])
+def test_a_sequence_that_asks_for_no_per_cpu_instructions_is_one_claim_on_every_jit(kind: str, same: bool) -> None:
+    """x86_64 has them in 6.12, s390x has not. No function is called, so the ABI makes no difference either."""
+    release = load_release("6.12")
+    claims = [inline_claim(release, ABIS[name], kind) for name in ("x86_64", "s390x")]
+    assert (claims[0] == claims[1]) == same
