@@ -14,7 +14,7 @@ from proofs.claims import Claims
 from proofs.concrete import IntWorld
 from proofs.equivalence import Equivalence, tried
 from proofs.limit import NO_LIMIT, Limit
-from proofs.obligation import Counterexample, Evidence, NoRule, Obligation, Proved, Refuted, Unknown, Verdict
+from proofs.obligation import Counterexample, NoRule, Obligation, Proved, Refuted, Unknown, Verdict
 from proofs.outcome import worst
 from proofs.pair_kernel import WIDTHS
 from proofs.pair_packet import LENGTHS, MOST, Layout, layout_of
@@ -131,19 +131,7 @@ def check(
 
 def _decided(asked: Sequence[Obligation], limit: Limit, timeout: float) -> Iterator[Result]:
     """Until the time is over, or who waits for it interrupts: the rest is open."""
-    solver = Solver(max(0.001, min(timeout, limit.left)))
-    for obligation in asked:
-        if limit.over:
-            yield Result(obligation, Unknown(limit.reason()), 0.0, Evidence())
-            continue
-        try:
-            result = solver.decide(obligation)
-        except KeyboardInterrupt:
-            limit.interrupted = True
-            result = Result(obligation, Unknown(limit.reason()), 0.0, Evidence())
-        if isinstance(result.verdict, Unknown) and "interrupted" in result.verdict.reason:  # z3 takes Ctrl-C itself
-            limit.interrupted = True
-        yield result
+    yield from Solver(max(0.001, min(timeout, limit.left)), limit).decide_all(asked)
 
 
 def _named(result: Result) -> Verdict:

@@ -18,13 +18,13 @@ from model.rewrite.config import Config
 from proofs.claims import Claims
 from proofs.commands.inputs import add_selection, assumptions, selected
 from proofs.commands.options import abi, add_kernel, kernel, positive_seconds
+from proofs.commands.output import add_output, entries, finish, text_out
 from proofs.equiv_input import Couple, couples, load
 from proofs.equivalence import Equivalence, equivalent
-from proofs.limit import Limit
-from proofs.obligation import Unknown, Verdict
-from proofs.outcome import Exit, status
+from proofs.limit import Limit, interruptible
+from proofs.obligation import Unknown
 from proofs.report.equivalence import report
-from proofs.report.text import console
+from proofs.report.record import Report, pair_record, setting
 from proofs.site import Site
 from proofs.solver import DEFAULT_TIMEOUT, Solver
 from proofs.whole import decide
@@ -69,11 +69,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reproduce", metavar="DIR", help="write programs that show each refuted call on a real kernel into DIR"
     )
+    add_output(parser)
     add_selection(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    limit = Limit(options.time_limit)
+    with interruptible(limit):
+        status = _run(options, limit)
+    return 130 if limit.interrupted else status
+
+
+def _run(options: argparse.Namespace, limit: Limit) -> int:
     release, chosen = kernel(options.kernel), abi(options.arch)
+    known = entries(options)
     config = Config(arch=chosen.name, unprivileged=options.unprivileged)
     before, after = load(options.before, release, options.maps), load(options.after, release, options.maps)
     programs = list(selected(before.found, options))
@@ -81,26 +90,23 @@ def run(options: argparse.Namespace) -> int:
         (couple, assumptions(options.assume, couple.before, release))
         for couple in couples(before, after, programs, options.program)
     ]
-    claims, limit = Claims(release, chosen, Solver(options.timeout)), Limit(options.time_limit)
-    out, verdicts, sites = console(), list[Verdict](), list[Site]()
+    claims = Claims(release, chosen, Solver(options.timeout, limit))
+    out, made, sites = text_out(options), Report(setting("equiv", [release], [chosen])), list[Site]()
     for couple, assumed in pairs:
         first = _first(couple, claims, config, assumed, limit)
         answer = decide(first, claims, couple.relocs, limit, options.timeout, always=options.symbolic)
         report(out, answer, release, chosen, (options.before, options.after))
-        verdicts.append(answer.verdict)
+        made.records.append(pair_record(answer, (options.before, options.after)))
         sites += answer.first.sites
     if options.reproduce is not None:
         from proofs.reproduce import of_sites, write
 
         write(options.reproduce, of_sites(sites, release), release, out)
-    return 130 if limit.interrupted else Exit(status(verdicts))
+    return finish(options, made, known, out)
 
 
 def _first(couple: Couple, claims: Claims, config: Config, assumed: Sequence[Assumption], limit: Limit) -> Equivalence:
     """The first way's answer; nothing is known of a pair whose turn does not come."""
     if not limit.over:
-        try:
-            return equivalent(couple.before, couple.after, claims, config, assumed, couple.relocs, limit)
-        except KeyboardInterrupt:
-            limit.interrupted = True
+        return equivalent(couple.before, couple.after, claims, config, assumed, couple.relocs, limit)
     return Equivalence(couple.before, couple.after, Unknown(limit.reason()))

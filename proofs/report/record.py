@@ -5,20 +5,21 @@ and greps, unique in a report. Reports hold no times unless asked, so that two r
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.program import Line, Object, Program
 from proofs.callbacks import Walked
 from proofs.check_matrix import Square
-from proofs.check_program import Checked
+from proofs.check_program import Checked, lines_of
 from proofs.obligation import Proved, Refuted, Shown, Verdict
 from proofs.outcome import why, word, worst
 from proofs.report.text import reason, told
 from proofs.site import Site
 from proofs.solver import Result
 from proofs.suggestions import suggestion
+from proofs.whole import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,27 @@ def walk_records(found: Object, program: Program, walks: Sequence[Walked]) -> li
             parts = tuple(part(result) for result in walk.results)
             records.append(Record(walk.name, "callback", word(verdict), what, place=place, parts=parts))
     return records
+
+
+def pair_record(answer: Answer, files: tuple[str, str]) -> Record:
+    """The record of one pair of programs. A refuted one has the two results, and the calls that are to blame."""
+    first = answer.first
+    name = "/".join(("equiv", files[0].lstrip("/"), files[1].lstrip("/"), first.before.name))
+    place, at = Place(files[0], first.before.name), first.at
+    if at is not None:
+        place = _line(replace(place, instruction=first.before.base + at[0]), lines_of(first.before, [at[0]]).get(at[0]))
+    parts: list[Part] = []
+    if isinstance(answer.verdict, Refuted):
+        where = f"instruction {place.instruction} of {first.before.name}" if at is not None else first.before.name
+        what = first.witness.what if first.witness is not None else ""
+        said = f"the two programs differ in {what or 'what they do on the way'}"
+        wish = "undo the change of the program after at this place"
+        parts.append(Part(name, "refuted", where, said, tuple(answer.verdict.counterexample.shown), wish))
+    second = answer.second.results if answer.second is not None else ()
+    results = {id(r): r for r in (*(result for site in first.sites for result in site.results), *second)}
+    parts += [part(result) for result in results.values()]
+    what = f"{files[1]} means what {files[0]} means"
+    return Record(name, "equivalence", word(answer.verdict), what, why(answer.verdict), "", place, tuple(parts))
 
 
 def not_checked(programs: int, why: str) -> Record:

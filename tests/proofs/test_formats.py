@@ -15,14 +15,34 @@ from proofs.report.json_report import schema
 
 OBJECTS = Path(__file__).resolve().parent.parent / "data" / "objects"
 FORMATS = ("json", "junit", "sarif")
+BEFORE, AFTER = "before.asm", "after.txt"
+PROGRAM = """\
+.map names hash 4 8 2
+        *(u64 *)(r10 -8) = 258
+        r1 = map[names]
+        r2 = r10
+        r2 += -8
+        call bpf_map_delete_elem
+        exit
+"""
 CASES = {
     "proved": ["check", "--kernel", "6.12", "--match", "dispatch/*/hash/*"],
     "refuted": ["check", "--kernel", "6.1", "--claim", "all", "--match", "*/6.1/*hash/map*"],
     "matrix": ["check", "--kernel", "6.1,6.12", "--arch", "x86_64,riscv64", "--match", "dispatch/*/hash/*"],
     "unsupported": ["check", "--kernel", "4.19", "--match", "dispatch/*/sockmap/*"],
+    "pair": ["equiv", BEFORE, AFTER, "--kernel", "6.1"],
     "objects": ["check", "--kernel", "6.1", *sorted(map(str, OBJECTS.glob("*.o")))],
 }
-STATUS = {"proved": 0, "refuted": 1, "matrix": 1, "unsupported": 3, "objects": 1}
+STATUS = {"proved": 0, "refuted": 1, "matrix": 1, "unsupported": 3, "pair": 1, "objects": 1}
+
+
+@pytest.fixture(autouse=True)
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program and what 6.1 makes of it, in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    Path(BEFORE).write_text(PROGRAM, encoding="utf-8")
+    assert main(["rewrite", BEFORE, "--kernel", "6.1", "--format", "asm"]) == 0
+    Path(AFTER).write_text(capsys.readouterr().out, encoding="utf-8")
 
 
 def output(capsys: pytest.CaptureFixture[str], case: str, *more: str) -> str:
@@ -110,7 +130,7 @@ def test_into_a_file(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert strip.sub("", place.read_text(encoding="utf-8")) == strip.sub(
         "", output(capsys, "refuted", "--format", form)
     )
-    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [AFTER, BEFORE, "report"]
 
 
 def test_times_are_there_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
