@@ -109,7 +109,8 @@ CAUSES = (
     Cause(
         Shape("count", "counter", bits=32, signed=True),
         "int counter",
-        "for_each counts its callbacks in an int: negative from 2^31 callbacks on",
+        "for_each counts its callbacks in an int: negative from 2^31 callbacks on, which a hash of few entries has "
+        "where its callback deletes and inserts",
     ),
 )
 

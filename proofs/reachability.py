@@ -10,7 +10,7 @@ from enum import Enum
 
 from model.kernel.evidence import Returned
 from model.kernel.release import Release
-from model.maps.allocation import TYPES
+from model.maps.allocation import ARRAYS, TYPES
 from proofs.causes import ENTRIES, Shape, numbers
 
 ANYTHING = "ARG_ANYTHING"
@@ -45,6 +45,8 @@ def reached(shape: Shape, release: Release, map_type: str, helper: str, others: 
         case "null":
             reason = release.accepted[helper][map_type].reason
             return Reached(Reach.REACHABLE, "the verifier accepts the pair" + (f": {reason}" if reason else ""))
+        case "count" if map_type not in ARRAYS:
+            return _callbacks(release, map_type)
         case "entries" | "count":
             return _size(release, map_type)
         case "template" if shape.what == ENTRIES:
@@ -141,6 +143,17 @@ def _size(release: Release, map_type: str) -> Reached:
     rows = [release.functions[key] for key in keys if key is not None and key in release.functions]
     places = " and ".join(f"{row.name} ({row.file}:{row.line})" for row in rows) or "its allocation"
     return Reached(Reach.REACHABLE, f"{places} let a map of 2^31 entries be made")
+
+
+def _callbacks(release: Release, map_type: str) -> Reached:
+    """A hash's callback may call map_update_elem and map_delete_elem on its map: no bound on the walk's length."""
+    key = _slot(release, map_type, "map_for_each_callback")
+    if key is None or key not in release.functions:
+        return Reached(Reach.UNCLEAR, f"the walk of {map_type} was not read")
+    row = release.functions[key]
+    return Reached(
+        Reach.REACHABLE, f"{row.name} ({row.file}:{row.line}) goes on while its callback deletes and inserts"
+    )
 
 
 def _template(release: Release, map_type: str) -> Reached:

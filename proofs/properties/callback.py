@@ -4,6 +4,10 @@ By induction over the callbacks made. The base is the loop's first test; the ste
 all returned 0, and is one turn of the loop as the release's C has it (`proofs.properties.callback_c`). What it is to do
 is written here. The callback is any function of its arguments and of the world.
 
+An array has as many callbacks as elements. A hash can have any number, however few its entries are: a callback may
+delete its element and insert one in a later bucket, or delete the successor and insert that again, whose memory is then
+in front of this element.
+
 Array and per-CPU array: callback n gets element n, where n goes from 0 to max_entries - 1. Hashes: bucket by bucket,
 along each list; the successor is the one that the list had before the callback, so the callback may delete the element
 it is given. RHASH (7.2 on): the next element is asked for by the key of this one.
@@ -70,8 +74,9 @@ class Callback:
             world.assume(rule.source, rule.holds(world, there))
         b = world.bits(REGISTER)
         made = world.fresh("callbacks made", REGISTER)
-        total = world.bits(32).zext(there.max_entries, REGISTER)
-        world.assume("no more callbacks than elements are made", b.ult(made, total))
+        if self.kind == "array":
+            total = world.bits(32).zext(there.max_entries, REGISTER)
+            world.assume("no more callbacks than elements are made", b.ult(made, total))
         if self.bounded:
             world.assume("fewer than 2^31 callbacks are made", b.ult(made, b.const((1 << 31) - 1)))
         turns = self._turns(world, there)
@@ -92,8 +97,14 @@ class Callback:
     def reason(self, part: str) -> str:
         counter = self.code.counter
         narrowest = counter if counter is not None and counter.signed else self.result
-        if part in ("count", "end") and narrowest.signed and narrowest.bits < REGISTER:
-            return f"the count of {narrowest.bits} bits (signed) is negative from 2^{narrowest.bits - 1} callbacks on"
+        if part not in ("count", "end"):
+            return ""
+        more = "" if self.kind == "array" else ": a callback that deletes and inserts may be followed by any number"
+        if narrowest.signed and narrowest.bits < REGISTER:
+            bits = narrowest.bits
+            return f"the count of {bits} bits (signed) is negative from 2^{bits - 1} callbacks on{more}"
+        if more and counter is not None and counter.bits < REGISTER:
+            return f"the count of {counter.bits} bits is 0 again after 2^{counter.bits} callbacks{more}"
         return ""
 
     def planted(self, part: str) -> "Callback":
@@ -303,13 +314,14 @@ class Callback:
     def _show(self, world: World[W, B], there: Parameters[W], made: W) -> None:
         b = world.bits(REGISTER)
         world.show("callbacks made", REGISTER, made)
-        for value in (0, 1, (1 << 31) - 1):
+        for value in (0, 1, (1 << 31) - 1, (1 << 32) - 1):
             world.prefer(b.eq(made, b.const(value)))
         names = ("max_entries", "value_size") if self.map_type in ARRAYS else ("max_entries", "key_size")
+        entries = 1 << 31 if self.kind == "array" else 2
         for name in names:
             word = getattr(there, name)
             world.show(f"map->{name}", 32, word)
-            world.prefer(world.bits(32).eq(word, world.bits(32).const(1 << 31 if name == "max_entries" else 8)))
+            world.prefer(world.bits(32).eq(word, world.bits(32).const(entries if name == "max_entries" else 8)))
 
 
 def _own_key(world: World[W, B], call: Invoked[W, B], key: W) -> B:

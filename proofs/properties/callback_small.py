@@ -46,6 +46,8 @@ from proofs.properties.tracked import Tracked
 
 MOST_ARRAY, MOST_HASH = 4, 3
 """Elements of the maps that are unrolled."""
+MAX_CALLBACKS = 12
+"""Of one walk: a hash whose callback deletes and inserts may have callbacks without end."""
 SLOT = "map_for_each_callback"
 SPREAD = 0x20
 """The distance of buckets where each element has one of its own."""
@@ -180,6 +182,7 @@ def _spec(small: Small, run: SmallRun, store: Store) -> Iterator[Left]:
         if at is None:
             yield Left(guard, b.const(made), store)
             continue
+        _within(made, len(pending))
         then = _table(small, store).after(at) if small.listed else None  # read before the callback
         bucket = _bucket_of(small, store, at)
         key, value, entered = _element(small, run, at, store)
@@ -191,6 +194,13 @@ def _spec(small: Small, run: SmallRun, store: Store) -> Iterator[Left]:
                 yield Left(stopped, b.const(made + 1), end.store)
             if on.known is not False:
                 pending.append((_behind(small, end.store, at, then, bucket), made + 1, end.store, on))
+
+
+def _within(made: int, pending: int) -> None:
+    if made >= MAX_CALLBACKS:
+        raise Unsupported(f"a walk with more than {MAX_CALLBACKS} callbacks")
+    if pending > MAX_PATHS:
+        raise Unsupported(f"a walk with more than {MAX_PATHS} paths")
 
 
 def _behind(small: Small, store: Store, at: int, then: int | None, bucket: int) -> int | None:
@@ -261,6 +271,7 @@ def _walk(small: Small, run: SmallRun, plain: Plain, start: int, store: Store, *
             ended += 1
             yield Left(guard, result(made), store)
             continue
+        _within(made, len(pending) + ended)
         for end in _visited(small, run, plain, start, walk.visit, at, store, guard):
             bits = run.world.bits(plain.stop_bits or 1)
             on = (
@@ -276,8 +287,6 @@ def _walk(small: Small, run: SmallRun, plain: Plain, start: int, store: Store, *
             following = walk.following(*there, At(at.number + plain.step - 1) if small.kind == "array" else at)
             pending.append((following, made + 1, end.store, b.conj(end.guard, on)))
         pending = [one for one in pending if one[3].known is not False]
-        if len(pending) + ended > MAX_PATHS:
-            raise Unsupported(f"a walk with more than {MAX_PATHS} paths")
 
 
 def _visited(

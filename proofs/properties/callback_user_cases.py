@@ -13,6 +13,7 @@ from model.program import Form, Program
 from model.rewrite.passes import Rewritten
 from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
+from proofs.properties.callback import KINDS
 from proofs.properties.callback_cases import SLOT, callback_claim
 from proofs.properties.callback_small import MOST_ARRAY, MOST_HASH, Small
 from proofs.properties.callback_user import HELPER, User, spoken_of
@@ -65,7 +66,8 @@ def _claim(done: Rewritten, pair: Whole, pointer: MapPointer, start: int, name: 
         raise Unsupported("a walk over a map that is not the program's own")
     if held.type is None:
         raise Unsupported(f"map {held.name}, of which the input does not tell the type")
-    walk = callback_claim(pair.release, held.type)
+    # An array's size bounds its walk. A hash's does not: beyond 2^31 callbacks is what the release's own claim is for.
+    walk = callback_claim(pair.release, held.type, bounded=KINDS.get(held.type) != "array")
     number = next(number for number, one in enumerate(done.before.maps) if one is held)
     given = {"max_entries": held.max_entries, "key_size": held.key_size, "value_size": held.value_size}
     known = {key: value for key, value in given.items() if value}

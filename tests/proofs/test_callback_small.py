@@ -94,6 +94,24 @@ def test_the_induction_says_the_same(kind: str, body: str) -> None:
     assert {word(solver.decide(one).verdict) for one in obligations(case, RELEASES["6.12"])} == {"proved"}
 
 
+# Each callback deletes the other of two elements, 6 and 7, and inserts it again, in front of its own: without an end.
+ENDLESS = (
+    SAVE
+    + "r1 = *(u32 *)(r7 +0)\n*(u32 *)(r10 -4) = 6\nif r1 == 7 goto at\n*(u32 *)(r10 -4) = 7\n"
+    + "at:\nr1 = r6\nr2 = r10\nr2 += -4\ncall bpf_map_delete_elem\n"
+    + "r1 = r6\nr2 = r10\nr2 += -4\nr3 = r9\nr4 = 0\ncall bpf_map_update_elem\n"
+)
+
+
+@pytest.mark.parametrize("kind", ["hash", "percpu_hash"])
+def test_a_walk_without_an_end_is_a_hole(kind: str) -> None:
+    case, title, claim = next(one for one in found(kind, ENDLESS + ON) if one[2].count == 2 and not one[2].apart)
+    with pytest.raises(Unsupported, match="a walk with more than 12 callbacks"):
+        small_obligations(case, title, claim)
+    solver = Solver()
+    assert {word(solver.decide(one).verdict) for one in obligations(case, RELEASES["6.12"])} == {"proved"}
+
+
 def test_the_elements_that_maps_are_unrolled_to() -> None:
     assert [title for _, title, _ in found("array", BODIES["sum"], most=4)] == ["4-elements"]
     assert found("array", BODIES["sum"], most=5) == []

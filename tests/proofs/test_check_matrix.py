@@ -80,14 +80,24 @@ def test_the_same_formula_is_solved_once(solver: Solver) -> None:
     assert len(claims) < 60
 
 
+HASHES = ("hash", "percpu_hash", "lru_hash", "lru_percpu_hash")
+
+
 def test_walks_have_two_causes(solver: Solver) -> None:
-    """Arrays counted in u32 and returned as int until 6.4; RHASH (7.2) counts in int."""
+    """All walks returned int until 6.4; arrays count in u32 and have fewer elements than that, hashes count in int and
+    may have any number of callbacks.
+    """
     found = grouped(solver, [load_release("6.1"), load_release("7.3")], [ABIS["x86_64"]], "callback")
     assert {name: {(f.release.name, f.entry.map_type) for f in group.findings} for name, group in found.items()} == {
-        "int count": {("6.1", "array"), ("6.1", "percpu_array")},
-        "int counter": {("7.3", "rhash")},
+        "int count": {("6.1", kind) for kind in ("array", "percpu_array", *HASHES)},
+        "int counter": {("7.3", kind) for kind in (*HASHES, "rhash")},
     }
     assert all(f.reached.reach is Reach.REACHABLE for group in found.values() for f in group.findings)
+    whys = {f.release.name + f.entry.map_type: f.reached.why for group in found.values() for f in group.findings}
+    assert whys["6.1array"].endswith("let a map of 2^31 entries be made")
+    walks = "(kernel/bpf/hashtab.c:{}) goes on while its callback deletes and inserts"
+    assert whys["6.1hash"] == f"bpf_for_each_hash_elem {walks.format(2177)}"
+    assert whys["7.3rhash"] == f"bpf_each_rhash_elem {walks.format(3226)}"
 
 
 @pytest.mark.slow

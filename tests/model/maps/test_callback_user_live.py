@@ -50,10 +50,11 @@ def lines(rules: Sequence[Rule]) -> str:
 
 
 def walk(kind: str, keys: Sequence[int], rules: Sequence[Rule], name: str) -> tuple[Case, Program]:
-    """The map with `keys`, newest last; the walk; then a lookup of every key."""
+    """The map with `keys`, newest last; the walk, which ends after 20 callbacks; then a lookup of every key."""
     map_ = Map("m", kind, 4, 4, 4, 1 if kind == "rhash" else ZERO_SEED)
     ops = [Op("update", word(key), word(key)) for key in keys]
-    case = Case(map_, (*ops, Op("for_each"), *(Op("lookup", word(key)) for key in KEYS)), inside="delete")
+    after = (Op("lookup", word(key)) for key in KEYS)
+    case = Case(map_, (*ops, Op("for_each"), *after), stop_after=20, inside="delete")
     made = text(case).replace("r1 = r6\nr2 = r8\ncall map_delete_elem", lines(rules))
     return case, assembly.load(made, "walk", release(name).helper_ids).programs[0]
 
@@ -87,6 +88,26 @@ DURING: dict[str, tuple[tuple[Rule, ...], list[int], list[int]]] = {
     "a new one in a list before: too late": ((Rule(7, "update", 4),), [7, 6, 5], [5, 6, 7, 4]),
     "a new one in a list behind: visited": ((Rule(7, "update", 1),), [7, 6, 5, 1], [5, 6, 7, 1]),
 }
+
+
+# More callbacks than max_entries (4): keys, what the callback does, the keys visited, those left. Of a full map whose
+# newest, 2, is deleted for 1 in a list behind; and of one list 7, 6, where each callback deletes the next element and
+# inserts it again: the memory that was freed last is in front of this element then. Only the program
+# ends that walk.
+ENDLESS = (Rule(7, "delete", 6), Rule(7, "update", 6), Rule(6, "delete", 7), Rule(6, "update", 7))
+LONGER: dict[str, tuple[tuple[int, ...], tuple[Rule, ...], list[int], list[int]]] = {
+    "one moved": ((5, 6, 7, 2), (Rule(2, "delete", 2), Rule(2, "update", 1)), [2, 7, 6, 5, 1], [5, 6, 7, 1]),
+    "endless": ((6, 7), ENDLESS, [7, 6] * 10, [6, 7]),
+}
+
+
+@pytest.mark.parametrize("what", LONGER)
+@pytest.mark.parametrize("name", ["6.1", "6.12", "7.3"])
+@pytest.mark.parametrize("kind", ["hash", "percpu_hash"])
+def test_a_hash_may_have_more_callbacks_than_entries(kind: str, name: str, what: str) -> None:
+    keys, rules, order, there = LONGER[what]
+    assert len(order) > 4
+    assert seen(kind, keys, *rules, name=name) == (order, there)
 
 
 @pytest.mark.parametrize("what", DURING)
@@ -157,6 +178,19 @@ def possible_cpus() -> int:
 @pytest.mark.parametrize("kind", HASHES)
 def test_the_running_kernel_does_the_same(kind: str, what: str, one_cpu: int) -> None:
     agree(kind, (5, 6, 7), DURING[what][0], one_cpu)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("what", LONGER)
+@pytest.mark.parametrize("kind", HASHES)
+def test_the_running_kernel_makes_as_many(kind: str, what: str, one_cpu: int) -> None:
+    keys, rules, order, _ = LONGER[what]
+    case, made = walk(kind, keys, rules, "running")
+    types = {name: entry.number for name, entry in release("running").map_types.items()}
+    with Live() as live:
+        kernel = on_kernel(live, made, types)
+    assert [int.from_bytes(key, "little") for key, _ in visits(case, kernel)] == order
+    agree(kind, keys, rules, one_cpu)
 
 
 @pytest.mark.live
