@@ -4,6 +4,7 @@ import struct
 from collections.abc import Iterator
 from ctypes import Array, addressof, c_char, memmove
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -21,12 +22,13 @@ from model.loaders.live_jited import parts
 from model.loaders.live_program import create_all, load
 from model.native.jited import Part, What
 from proofs.callees import Kernel, Role, Way
-from proofs.commands.machine_code import opened, show, status
+from proofs.commands.machine_code import files, opened, show, status
 from proofs.machine_code import MachineCode, match, read
 from proofs.report.jited import jited_report
 
 pytest.importorskip("capstone")
 RELEASE = load_release("6.12")
+OBJECT = Path(__file__).resolve().parents[1] / "data" / "objects" / "for_each.o"
 
 BASE, UPDATE, WALK, ARRAY_WALK, LOOKUP, KTIME, THUNK, RETURN = (0xFFFFFFFF81000000 + 0x100 * n for n in range(8))
 OWN, SECOND, OTHER = 0xFFFFFFFFC0000000, 0xFFFFFFFFC0000100, 0xFFFFFFFFC0008000
@@ -387,6 +389,24 @@ def test_status(running: Kernel) -> None:
         assert show(out, live, fd, live.xlated(fd), running) == 0
         assert show(out, live, fd, (Insn(0x85, imm=1), EXIT), running) == 3
     assert "not told: 1 call in the program, 0 in its machine code" in captured.get()
+
+
+@pytest.mark.live
+def test_files(running: Kernel, tmp_path: Path) -> None:
+    """A generated case's form, an object, a program that no kernel takes, and a dump."""
+    case, bad, dump = (tmp_path / name for name in ("case.asm", "bad.asm", "dump.txt"))
+    case.write_text("; input 0x0\n.map io array 4 64 1\n" + WALKS.format(again="one"))
+    bad.write_text("r0 = r5\nexit\n")
+    dump.write_text("0: (b7) r0 = 0\n1: (95) exit\n")
+    out = Console(width=160, force_terminal=False, no_color=True)
+    with out.capture() as captured:
+        assert files(out, [str(case), str(OBJECT)], running.release, "sched_cls") == 0
+        assert files(out, [str(case), str(bad)], running.release, "sched_cls") == 3
+    text_ = captured.get()
+    assert "for_each_map_elem  direct" in text_
+    assert f"{bad}: main\nnot loaded: load the program: EACCES" in text_
+    with pytest.raises(InputError, match="expected programs as they are loaded"):
+        files(out, [str(dump)], running.release)
 
 
 class Hiding(Live):
