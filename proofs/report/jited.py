@@ -60,7 +60,8 @@ def _one(one: Inside, callee: Callee) -> str:
     name, _, offset = one.place.partition("+")
     place = f"+{offset}" if name == callee.name else one.place
     what = f"{one.way.value} ({one.through})" if one.through else one.way.value
-    return f"{place} {one.via}: {what}"
+    often = ", once an element" if one.way is Way.CALLBACK and callee.helper == "for_each_map_elem" else ""
+    return f"{place} {one.via}: {what}{often}"
 
 
 def summary(found: MachineCode) -> list[str]:

@@ -252,7 +252,7 @@ def test_report() -> None:
     assert lines[0].startswith("slot  helper")
     assert lines[1].split("  ")[0] == "0"
     assert "+0x8 jmp rax: dispatch (map->ops->map_update_elem)" in lines[1]
-    assert "+0x4 __x86_indirect_thunk_rbp: callback (argument 2)" in lines[3]
+    assert "+0x4 __x86_indirect_thunk_rbp: callback (argument 2), once an element" in lines[3]
     assert lines[7:] == [
         "machine code: 60 bytes in 2 functions, 6 direct calls; "
         "in the program's own code no indirect call or jump, no retpoline",
