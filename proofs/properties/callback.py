@@ -95,17 +95,7 @@ class Callback:
         return self.map_type in PERCPU
 
     def reason(self, part: str) -> str:
-        counter = self.code.counter
-        narrowest = counter if counter is not None and counter.signed else self.result
-        if part not in ("count", "end"):
-            return ""
-        more = "" if self.kind == "array" else ": a callback that deletes and inserts may be followed by any number"
-        if narrowest.signed and narrowest.bits < REGISTER:
-            bits = narrowest.bits
-            return f"the count of {bits} bits (signed) is negative from 2^{bits - 1} callbacks on{more}"
-        if more and counter is not None and counter.bits < REGISTER:
-            return f"the count of {counter.bits} bits is 0 again after 2^{counter.bits} callbacks{more}"
-        return ""
+        return self.code.too_narrow(self.result, endless=self.kind != "array") if part in ("count", "end") else ""
 
     def planted(self, part: str) -> "Callback":
         """One edit of the walk's C."""

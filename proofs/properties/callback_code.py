@@ -20,6 +20,7 @@ from model.kernel.c_body import (
 )
 from model.kernel.release import CType
 from model.semantics.c_walk import Split, assigned, change, split
+from model.semantics.call import REGISTER
 
 NEXT_KEY = "rhashtable_next_key"
 """Its body is in lib/rhashtable.c: known by what it is asked, and any word as its answer."""
@@ -46,6 +47,21 @@ class Code:
             if isinstance(step, Unreadable):
                 raise Unsupported(f"{self.body.file}:{step.line}: {step.text}")
         return steps
+
+    def too_narrow(self, result: CType, *, endless: bool) -> str:
+        """What becomes of a count of callbacks that its type or `result` does not hold; "" where both hold it.
+
+        `endless`: there may be any number of callbacks, not only fewer than 2^32.
+        """
+        counter = self.counter
+        narrowest = counter if counter is not None and counter.signed else result
+        more = ": a callback that deletes and inserts may be followed by any number" if endless else ""
+        if narrowest.signed and narrowest.bits < REGISTER:
+            bits = narrowest.bits
+            return f"the count of {bits} bits (signed) is negative from 2^{bits - 1} callbacks on{more}"
+        if endless and counter is not None and counter.bits < REGISTER:
+            return f"the count of {counter.bits} bits is 0 again after 2^{counter.bits} callbacks{more}"
+        return ""
 
     @cached_property
     def whole(self) -> Split:
