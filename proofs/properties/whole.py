@@ -34,7 +34,7 @@ from proofs.pair_kernel import SYMBOLS, WIDTHS, order_of
 from proofs.properties.paths import taken
 from proofs.properties.planted import faulty_ends
 from proofs.properties.tracked import Tracked, Truth, Word
-from proofs.properties.whole_calls import MAP, Calls
+from proofs.properties.whole_calls import MAP, NO_RETURN, Calls
 from proofs.properties.whole_ends import CONTEXT, End, same_ends, show
 from proofs.properties.whole_handed import hand
 from proofs.properties.whole_memory import Owned, Region
@@ -169,6 +169,8 @@ class Run(Generic[W, B]):
         insn = program.insns[state.slot]
         high = program.insns[state.slot + 1].imm if insn.opcode == 0x18 else 0
         depth = len(state.callers)
+        if insn.opcode == 0x85 and isinstance(state.memory, Owned) and self._callee(state.slot)[0] == "tail_call":
+            return self._tail_call(state, calls)
 
         def call(before: Any, made: Insn, imm: Any) -> Any:
             return self._call(before, calls)
@@ -223,7 +225,7 @@ class Run(Generic[W, B]):
         memory, handed = state.memory, None
         if isinstance(memory, Owned):
             slot = calls.slot(helper, symbol, registers[0])
-            handed = hand(memory, registers, calls.held(registers[0]), slot)
+            handed = hand(memory, [] if helper in WIDTHS else registers, calls.held(registers[0]), slot)
             registers, memory = list(handed.registers), handed.outside
         if helper in self.claim.release.helpers:
             done = calls.helper(helper, registers, memory, state.guard)
@@ -231,12 +233,39 @@ class Run(Generic[W, B]):
             done = calls.number(helper, WIDTHS[helper], memory)
         elif known:
             done = calls.direct(symbol, registers, memory, state.guard)
+        elif not (helper or symbol) or helper in NO_RETURN or symbol.removeprefix("bpf_") in NO_RETURN:
+            raise Unsupported(f"a call of {helper or symbol or 'a function without a name'} in a run over symbols")
         else:
             done = calls.unknown(helper or symbol, registers, memory)
         after = frames.scratch(state.registers)
         after[0] = done.register
         left = done.outside if handed is None else handed.left(done.outside)
         return replace(state, registers=tuple(after), memory=left, slot=state.slot + 1)
+
+    def _tail_call(self, state: Any, calls: "Calls[W, B]") -> list[Any]:
+        """On to another program, which ends this one and may do anything; or behind the call (bpf_tail_call).
+
+        Which of the two, the arguments and the state of the kernel tell; the index is a u32.
+        """
+        if state.callers:
+            raise Unsupported("a tail call of a function that was called in a run over symbols")
+        b = self.world.bits(REGISTER)
+        given = [
+            self._anything(i, state.slot) if word is None else word for i, word in enumerate(state.registers[1:4], 1)
+        ]
+        given[2] = self.world.bits(32).zext(b.extract(given[2], 31, 0), REGISTER)
+        handed = hand(state.memory, given, None, "")
+        made = calls.unknown("tail_call", handed.registers, handed.outside)
+        stays = b.eq(calls.unknown("tail_call: stays", handed.registers, handed.outside).register, b.const(0))
+        behind: list[Any] = frames.scratch(state.registers)
+        away = [made.register, *behind[1:]]
+        guards = b.conj(state.guard, b.negate(stays)), b.conj(state.guard, stays)
+        return [
+            replace(
+                state, registers=tuple(away), memory=handed.left(made.outside), guard=guards[0], slot=ENDED, callers=()
+            ),
+            replace(state, registers=tuple(behind), guard=guards[1], slot=state.slot + 1),
+        ]
 
     def _callee(self, slot: int) -> tuple[str, str]:
         """The helper that is called, and the kernel's function where one is named."""

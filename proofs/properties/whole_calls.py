@@ -27,6 +27,7 @@ from proofs.properties.whole_handed import slot_of
 
 Registers = Sequence[Word[W]]
 NO_RETURN = frozenset({"tail_call", "throw"})
+"""Functions behind which the program need not go on."""
 MAP = "&map "
 """A map's address is the unknown of this name and the map's number."""
 
@@ -80,12 +81,7 @@ class Calls(Generic[W, B]):
         return Return(self.world.bits(width).zext(word, REGISTER), (), after)
 
     def unknown(self, name: str, registers: Sequence[Word[W] | None], outside: "Outside[Word[W], Truth[B]]") -> Any:
-        """A function of the kernel that no row tells of: any function of all argument registers and of the state.
-
-        Raises `Unsupported` for one that need not come back.
-        """
-        if not name or name.removeprefix("bpf_") in NO_RETURN:
-            raise Unsupported(f"a call of {name or 'a function without a name'} in a run over symbols")
+        """A function of the kernel that no row tells of: any function of all argument registers and of the state."""
         b, name = self.world.bits(REGISTER), name.removeprefix("bpf_")
         words = [b.const(0) if word is None else word for word in registers]
         seen = [(word, 64) for word in (*words, outside.memory, outside.kernel, outside.callbacks)]
