@@ -4,7 +4,7 @@ A record is one claim on a release, or one call site or whole-program claim of a
 and greps, unique in a report. Reports hold no times unless asked, so that two runs can be compared.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from model.kernel.abi import Abi
@@ -48,6 +48,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """What a record can be looked up by; "" where it does not apply, or where the whole report is on one of them."""
+
+    kernel: str = ""
+    abi: str = ""
+    maps: tuple[str, ...] = ()
+    helper: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """`what` says in one line what was claimed; `decision` what becomes of a call site ("direct …"), else "".
 
@@ -63,6 +73,7 @@ class Record:
     place: Place | None = None
     parts: tuple[Part, ...] = ()
     baseline: str = ""
+    subject: Subject = Subject()
 
     @property
     def refutations(self) -> tuple[Part, ...]:
@@ -80,9 +91,13 @@ class Setting:
 
 @dataclass(slots=True)
 class Report:
+    """`programs`, with the file of each, are only there for a format that shows listings; `helpers` are their names."""
+
     setting: Setting
     records: list[Record] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    programs: list[tuple[Object, Checked]] = field(default_factory=list)
+    helpers: Mapping[int, str] = field(default_factory=dict)
 
     def count(self) -> dict[str, int]:
         return {
@@ -114,17 +129,23 @@ def square_records(family: str, squares: Sequence[Square]) -> list[Record]:
             f"{entry.map_type}, {entry.helper}, Linux {square.release.version}, {square.abi.name}",
             why(entry.verdict),
             parts=tuple(part(result) for result in entry.results),
+            subject=Subject(square.release.name, square.abi.name, (entry.map_type,), entry.helper),
         )
         for square in squares
         for entry in square.entries
     ]
 
 
+def program_name(found: Object, program: Program) -> str:
+    """What the names of a program's records begin with; those of its sites go on with the slot as listed and helper."""
+    return "/".join(filter(None, ("program", found.file.lstrip("/"), program.section, program.name)))
+
+
 def program_records(found: Object, checked: Checked) -> list[Record]:
     """A record for each call site, for what is left of a dispatch, for Patching and for Direct."""
     program = checked.program
     where = Place(found.file, program.name)
-    base = "/".join(filter(None, ("program", found.file.lstrip("/"), program.section, program.name)))
+    base = program_name(found, program)
     if checked.hole:
         return [Record(base, "program", "unsupported", "the program as a whole", checked.hole, place=where)]
     records = [record for site in checked.sites for record in _site(base, where, program.base, site)]
@@ -147,7 +168,8 @@ def walk_records(found: Object, program: Program, walks: Sequence[Walked]) -> li
             place = Place(found.file, program.name, program.base + walk.slot)
             what = "for_each with the program's own callback"
             parts = tuple(part(result) for result in walk.results)
-            records.append(Record(walk.name, "callback", word(verdict), what, place=place, parts=parts))
+            about = Subject(helper="for_each_map_elem")
+            records.append(Record(walk.name, "callback", word(verdict), what, place=place, parts=parts, subject=about))
     return records
 
 
@@ -193,13 +215,17 @@ def _site(base: str, where: Place, first: int, site: Site) -> list[Record]:
     name = f"{base}/{at}/{site.helper}"
     parts = tuple(part(result) for result in site.results)
     what = f"{site.helper} on {maps}: {decision}"
-    records = [Record(name, "site", word(site.verdict), what, why(site.verdict) or site.reason, decision, place, parts)]
+    reason, about = why(site.verdict) or site.reason, Subject(maps=site.types, helper=site.helper)
+    records = [
+        Record(name, "site", word(site.verdict), what, reason, decision, place, parts, subject=about),
+    ]
     left = site.leftover
     if left is not None:
         what = f"{site.helper} on {maps}: dispatch left, {left.kind.value}"
         more = tuple(part(result) for result in left.results)
+        kind, verdict = left.kind.value, word(left.verdict)
         records.append(
-            Record(f"{name}/dispatch", "leftover", word(left.verdict), what, left.reason, left.kind.value, place, more)
+            Record(f"{name}/dispatch", "leftover", verdict, what, left.reason, kind, place, more, subject=about)
         )
     return records
 
