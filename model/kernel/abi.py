@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from model.errors import Unsupported
 from model.kernel.release import CType
 
 
@@ -49,7 +50,10 @@ class Jit:
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """One C ABI. `argument` binds callers, `result` callees; both are about integers narrower than 64 bits."""
+    """One C ABI. `argument` binds callers, `result` callees; both are about integers narrower than 64 bits.
+
+    `relied_below`: arguments of fewer bits a compiler takes for extended although the document does not say so.
+    """
 
     name: str
     argument: Extension
@@ -57,12 +61,20 @@ class Abi:
     document: str
     evidence: str
     jit: Jit
+    relied_below: int = 0
 
     def rules(self, arguments: Iterable[CType], results: Iterable[CType]) -> "Abi":
         """What a claim on these types depends on: no names or sources, and no rule where no type is narrow.
 
-        So claims that two ABIs cannot tell apart are one claim.
+        So claims that two ABIs cannot tell apart are one claim. Raises Unsupported for an argument that the document
+        and a compiler do not see alike.
         """
+        arguments = tuple(arguments)
+        if any(0 < kind.bits < self.relied_below for kind in arguments):
+            raise Unsupported(
+                f"{self.name}: an argument of fewer than {self.relied_below} bits: clang takes it for extended, "
+                "the document does not say so"
+            )
         argument, result = (
             rule if any(0 < kind.bits < 64 for kind in kinds) else Extension.NOBODY
             for rule, kinds in ((self.argument, arguments), (self.result, results))
@@ -104,6 +116,7 @@ _ROWS = (
             "x86/net/bpf_jit_comp.c do_jit, BPF_JMP | BPF_CALL: emit_call only, r0 is rax "
             "(7.3:2647, 6.12:2176, 6.1:1537, 5.10:1251)",
         ),
+        relied_below=32,
     ),
     Abi(
         "arm64",

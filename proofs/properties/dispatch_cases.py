@@ -14,6 +14,8 @@ from proofs.concrete import IntWorld
 from proofs.obligation import Obligation
 from proofs.properties.dispatch import PARTS, REACH, Dispatch, HelperBody
 
+BOOL = ("bool", "_Bool")
+
 
 class Pair(Enum):
     """What there is to say of (map type, helper) before any proof."""
@@ -94,6 +96,9 @@ def claim(
             raise Unsupported(f"the release's data has no prototype of {symbol}")
     names = {symbol: f"f{i}" for i, symbol in enumerate(symbols)}
     crossed = [*(release.slots[slot] for slot in slots), *(release.functions[symbol].prototype for symbol in symbols)]
+    converted = [*row.params, *([row.result_cast] if row.result_cast else [])]
+    if any(kind.c in BOOL for kind in (*converted, *(k for one in crossed for k in (one.result, *one.params)))):
+        raise Unsupported(f"{helper}: a conversion to bool, which is no truncation (C11 6.3.1.2), has no rule")
     return Dispatch(
         abi=abi.rules([param for one in crossed for param in one.params], [one.result for one in crossed]),
         helper=HelperBody(

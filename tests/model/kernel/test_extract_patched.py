@@ -5,12 +5,17 @@ from pathlib import Path
 import pytest
 from kernel_mini_tree import write_tree
 
+from model.kernel.abi import ABIS
 from model.kernel.c_tree import Unread
 from model.kernel.c_types import read_type
 from model.kernel.data import dump_release, read_release
 from model.kernel.extract import extract
 from model.kernel.release import Release
 from model.kernel.release_facts import compare
+from proofs.check_release import check
+from proofs.obligation import NoRule
+from proofs.outcome import word
+from proofs.solver import Solver
 
 BOX, BAG, TYPES = "kernel/bpf/box.c", "kernel/bpf/bag.c", "include/linux/bpf_types.h"
 HELPERS, VERIFIER = "kernel/bpf/helpers.c", "kernel/bpf/verifier.c"
@@ -180,3 +185,23 @@ def test_the_words_of_a_type_come_in_any_order(text: str, bits: int, signed: boo
 def test_what_is_no_type_is_not_read(text: str) -> None:
     with pytest.raises(Unread):
         read_type(text, lambda name: None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arch", "expected"),
+    [
+        ("u64", "x86_64", "proved"),
+        ("u16", "x86_64", "clang takes it for extended"),
+        ("u16", "arm64", "proved"),
+        ("u16", "s390x", "refuted"),
+        ("bool", "arm64", "a conversion to bool"),
+    ],
+)
+def test_an_operation_with_an_argument_of_a_few_bits(tmp_path: Path, kind: str, arch: str, expected: str) -> None:
+    narrow = f"{kind} flags)"
+    slot, put = SLOT.replace("u64 flags)", narrow), PUT.replace("u64 flags)", narrow)
+    bag = "static long bag_put(struct bpf_map *map, void *key, void *value, u64 flags)"
+    changes = (BPF, SLOT, slot), (BOX, PUT, put), (BAG, bag, bag.replace("u64 flags)", narrow))
+    cells = check(extract(write_tree(tmp_path, *changes)), ABIS[arch], Solver(), "*/box/map_put")
+    found = next(cell.verdict for cell in cells if cell.verdict is not None)
+    assert expected in (found.reason if isinstance(found, NoRule) else word(found))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from model.errors import Unsupported
 from model.kernel.abi import ABIS, Extension, Upper, upper_bits
 from model.kernel.release import CType
 
@@ -41,6 +42,17 @@ def test_no_jit_extends_for_helper_calls() -> None:
 def test_upper_bits(name: str) -> None:
     found = [upper_bits(ABIS[name].argument, kind).value for kind in (INT, UNSIGNED, SHORT, BYTE)]
     assert " ".join(found) == RULES[name][1]
+
+
+def test_where_a_compiler_goes_beyond_the_document_nothing_is_claimed() -> None:
+    """The psABI leaves an 8- or 16-bit argument's upper bits open, clang's callees read 32 bits of it."""
+    assert {name: row.relied_below for name, row in ABIS.items() if row.relied_below} == {"x86_64": 32}
+    for kind in (SHORT, BYTE):
+        with pytest.raises(Unsupported, match="x86_64: an argument of fewer than 32 bits: clang takes it for extended"):
+            ABIS["x86_64"].rules([INT, kind], [])
+        assert ABIS["x86_64"].rules([INT, LONG], [kind]).result is Extension.NOBODY
+        assert ABIS["arm64"].rules([kind], []).argument is Extension.NOBODY
+        assert ABIS["s390x"].rules([kind], []).argument is Extension.BY_TYPE
 
 
 def test_nothing_is_above_64_bits() -> None:
@@ -140,6 +152,7 @@ def test_clang_knows_the_row_for_each_type(name: str, tmp_path: Path) -> None:
             words = re.findall("signext|zeroext", found[1])
             seen = {"signext": Upper.SIGN, "zeroext": Upper.ZERO}[words[0]] if words else Upper.ANY
             if (name, kind) in BEYOND_THE_DOCUMENT:
+                assert c.bits < ABIS[name].relied_below
                 assert seen is (Upper.SIGN if c.signed else Upper.ZERO)
                 assert upper_bits(rule, c) is Upper.ANY
             else:
