@@ -12,6 +12,8 @@ from proofs.obligation import NoRule, Obligation, Verdict
 from proofs.outcome import worst
 from proofs.properties.callback_cases import callback_obligations, callback_types
 from proofs.properties.inline_cases import inline_obligations, inline_types
+from proofs.properties.rewrite_cases import cases as rewrite_cases
+from proofs.properties.rewrite_cases import prefix, rewrite_obligations
 from proofs.solver import Result, Solver
 
 
@@ -58,9 +60,15 @@ def _refuse(unread: str) -> list[Obligation]:
     raise Unsupported(unread)
 
 
+def _rewrite(release: Release, abi: Abi) -> Iterator[tuple[str, Build]]:
+    for case in rewrite_cases(release):
+        yield prefix(release, abi, case), partial(rewrite_obligations, release, abi, case)
+
+
 FAMILIES: Mapping[str, Callable[[Release, Abi], Iterator[tuple[str, Build]]]] = {
     "inline": _inline,
     "callback": _callback,
+    "rewrite": _rewrite,
 }
 
 

@@ -81,9 +81,14 @@ def of_cells(release: Release, abi: Abi, cells: Iterable[check_release.Cell]) ->
 
 
 def of_groups(family: str, claims: Iterable[check_claims.Group]) -> Iterator[Entry]:
-    helper = "map_lookup_elem" if family == "inline" else "for_each_map_elem"
+    """What a claim is about: a map type and its helper; or a row of the passes and the instruction."""
     for group in claims:
-        yield Entry(group.name, group.name.split("/")[2], helper, group.verdict, group.results)
+        parts = group.name.split("/")
+        if family == "rewrite":
+            yield Entry(group.name, parts[3], parts[4], group.verdict, group.results)
+            continue
+        helper = "map_lookup_elem" if family == "inline" else "for_each_map_elem"
+        yield Entry(group.name, parts[2], helper, group.verdict, group.results)
 
 
 def groups(

@@ -21,6 +21,7 @@ MODULES: Mapping[str, str] = {
     "inline": "inline",
     "callback": "callback",
     "patching": "patching",
+    "rewrite": "rewrites",
     "direct": "direct",
     "whole": "whole",
 }
@@ -42,6 +43,9 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("callback/.*/base", "the walk begins at its first element"),
     ("callback/.*/next", "behind an element comes the next one"),
     ("callback/.*/end", "the walk ends behind its last element, and returns the number of callbacks"),
+    ("rewrite/.*/lemma", "a signed division by -1 negates, its remainder is 0: what the other parts take for granted"),
+    ("rewrite/.*/registers", "every register is what the instruction leaves"),
+    ("rewrite/.*/defined", "no division is come to that the processor does not define"),
     (".*/callee_saved", "r6 to r9 and the frame pointer are as they were"),
     (".*/memory", "memory is the same behind both sides"),
     (".*/kernel", "the kernel's state is the same behind both sides"),

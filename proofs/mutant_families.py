@@ -4,6 +4,7 @@ from proofs.mutants import DISPATCH_MUTANTS, Mutant
 from proofs.mutants_callback import CALLBACK_MUTANTS
 from proofs.mutants_inline import INLINE_MUTANTS
 from proofs.mutants_program import PROGRAM_MUTANTS, ProgramMutant
+from proofs.mutants_rewrite import REWRITE_MUTANTS
 from proofs.mutants_whole import WHOLE_MUTANTS
 
 MUTANTS: tuple[Mutant | ProgramMutant, ...] = (
@@ -12,4 +13,5 @@ MUTANTS: tuple[Mutant | ProgramMutant, ...] = (
     *CALLBACK_MUTANTS,
     *PROGRAM_MUTANTS,
     *WHOLE_MUTANTS,
+    *REWRITE_MUTANTS,
 )

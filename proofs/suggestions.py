@@ -9,6 +9,7 @@ from proofs.properties.callback_user import User
 from proofs.properties.dispatch import Dispatch
 from proofs.properties.inline import Inline
 from proofs.properties.no_operation import NoOperation
+from proofs.properties.rewrites import Rewritten
 from proofs.solver import Result
 
 DISPATCH: Mapping[str, str] = {
@@ -29,6 +30,7 @@ FAMILY: Mapping[type, str] = {
         "compare with the map's member as it is (unsigned, 32 bits), or refuse the inlining for such maps; harmless "
         "for maps with fewer than 2^31 entries and templates of the inner map's own size"
     ),
+    Rewritten: "guard the division by tests of the divisor for 0, and for -1 where it is signed (7dd34d7b7dcf, 6.12)",
     Callback: "count and return in 64 bits; harmless below 2^31 callbacks",
     User: "count and return in 64 bits; harmless below 2^31 callbacks",
 }

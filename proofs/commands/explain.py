@@ -6,6 +6,7 @@ import argparse
 from itertools import islice
 
 from model.errors import InputError
+from proofs.check_claims import FAMILIES
 from proofs.explain import HOW, MODULES, Explained, explained, statement
 from proofs.report.text import clean, console
 
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if name in MODULES:
         out.print(text, markup=False, soft_wrap=True)
         return 0
-    found = list(islice(explained(name), MOST + 1)) if family in ("dispatch", "inline", "callback") else []
+    found = list(islice(explained(name), MOST + 1)) if family in ("dispatch", *FAMILIES) else []
     if not found:
         raise InputError("explain", name[:120], "expected the name of an obligation (check --verbose prints them)")
     out.print(text.partition("\n\n")[0], markup=False, soft_wrap=True)

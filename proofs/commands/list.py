@@ -23,6 +23,11 @@ CLAIMS = (
     ),
     ("inline", "what map_gen_lookup emits equals the operation's C", "inline/RELEASE/TYPE/map_lookup_elem/PART"),
     ("callback", "for_each: elements, order, arguments, end and result", "callback/RELEASE/TYPE/PART"),
+    (
+        "rewrite",
+        "division guards and zero extension do what the instruction does",
+        "rewrite/RELEASE/ARCH/ROW/INSN/PART",
+    ),
     ("patching", "after a patch, everything points where it pointed", "for each program: `check FILE`"),
     ("direct", "no dispatch is reachable but at the listed sites", "for each program: `check FILE`"),
 )

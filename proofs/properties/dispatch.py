@@ -7,7 +7,7 @@ r5 handed over as they are, r0 the return register as the operation leaves it. T
 unknown, so what is proved holds for any body.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -245,8 +245,15 @@ def _names(outside: Outside[W, B]) -> tuple[W, W, W]:
     return outside.memory, outside.kernel, outside.callbacks
 
 
-def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any, call: Any) -> list[State[W, B]]:
-    """All paths of `patch` (jumps go forward) at its end.
+def run(
+    b: Bits[W, B],
+    patch: Sequence[Insn],
+    start: State[W, B],
+    immediate: Any,
+    call: Any,
+    visit: Callable[[State[W, B], Insn], None] = lambda state, insn: None,
+) -> list[State[W, B]]:
+    """All paths of `patch` (jumps go forward) at its end; `visit` is told of each instruction that a path comes to.
 
     Raises `Unsupported` for a jump backwards or out of the patch.
     """
@@ -262,6 +269,7 @@ def run(b: Bits[W, B], patch: Sequence[Insn], start: State[W, B], immediate: Any
         if state.slot > len(patch):
             raise Unsupported("a patch jumps behind its own end")
         insn = patch[state.slot]
+        visit(state, insn)
         for successor in step(b, state, insn, immediate(state.slot, insn), call):
             if successor.slot <= state.slot:
                 raise Unsupported("a patch jumps backwards")
