@@ -5,6 +5,7 @@ Neighbours of different origin (a table, a tree) are compared: they may differ o
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from model.facts import MapPointer, SiteFact
 from model.kernel.convert import convert, extracted
 from model.kernel.data import available, dump_release, load_release
-from model.kernel.facts_table import load_facts
+from model.kernel.facts_table import FactsTable, Listed, ListedOps, load_facts
+from model.kernel.release import Prototype, Release
 from model.kernel.release_facts import Difference, compare
 from model.program import Map
 from model.rewrite.config import Config
@@ -22,6 +24,11 @@ TABLES = [name for name in available() if load_release(name).provenance]
 SIX = ("map_lookup_elem", "map_update_elem", "map_delete_elem", "map_push_elem", "map_pop_elem", "map_peek_elem")
 NINE = (*SIX, "redirect_map", "for_each_map_elem", "map_lookup_percpu_elem")
 INT, LONG = (32, True), (64, True)
+
+
+@pytest.fixture(scope="module")
+def read() -> tuple[Release, ...]:
+    return extracted()
 
 
 def test_which() -> None:
@@ -193,6 +200,44 @@ def test_int_became_long_between_6_2_and_6_3() -> None:
     for row in rows:
         assert row.old is not None
         assert row.new == row.old.replace("int (", "long (", 1)
+
+
+def text(name: str, prototype: Prototype) -> str:
+    return f"{prototype.result.c} {name}({', '.join(kind.c for kind in prototype.params) or 'void'})"
+
+
+def stated(release: Release) -> FactsTable:
+    """What the table that the release was made from said, as far as the release has it."""
+    ops = {}
+    for symbol, table in release.ops.items():
+        rows = {slot: release.functions[key] for slot, key in table.slots.items()}
+        listed = {
+            slot: Listed(row.name, row.file, row.line, text(row.name, row.prototype)) for slot, row in rows.items()
+        }
+        ops[symbol] = ListedOps(table.file, table.line, listed)
+    types = {row.name: row.ops for row in release.map_types.values() if row.ops is not None}
+    slots = {name: text(f"(*{name})", prototype) for name, prototype in release.slots.items()}
+    return FactsTable(release.version, types, slots, ops)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_file_is_what_rows_and_neighbours_say_today(name: str, read: tuple[Release, ...]) -> None:
+    """A change of the rows, or of a release that was extracted, without `extract --facts` afterwards is found here."""
+    release = load_release(name)
+    assert dump_release(convert(stated(release), read)) == dump_release(release)
+
+
+def test_a_stale_file_is_found(read: tuple[Release, ...]) -> None:
+    """A neighbour that was extracted again and has another fact now."""
+    release = load_release("6.6")
+    changed = [
+        replace(one, percpu_insn=frozenset(), meta_equal={}, helper_ids={**one.helper_ids, "map_push_elem": 99})
+        if one.name in ("6.1", "6.12")
+        else one
+        for one in read
+    ]
+    assert convert(stated(release), changed) != release
+    assert convert(replace(stated(release), version="6.6.10"), read) != release
 
 
 @pytest.mark.parametrize("name", TABLES)
