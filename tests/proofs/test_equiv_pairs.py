@@ -15,7 +15,7 @@ from model.rewrite.config import Config
 from proofs.claims import Claims
 from proofs.equivalence import equivalent
 from proofs.limit import NO_LIMIT, Limit
-from proofs.obligation import Proved, Refuted, Unknown
+from proofs.obligation import NoRule, Proved, Refuted, Unknown
 from proofs.pair_run import Entry
 from proofs.pair_search import Witness
 from proofs.solver import DEFAULT_TIMEOUT, Solver
@@ -327,6 +327,21 @@ def test_the_obligation_that_gave_up_is_named_and_the_rest_waits_no_longer() -> 
     assert reasons[-1].endswith("the run's time limit (2 s, --time-limit)")
     assert isinstance(second.verdict, Unknown)
     assert second.verdict.reason.startswith("whole/6.12/x86_64/main/-/r0: ")
+
+
+@pytest.mark.parametrize(
+    ("faulty", "told"),
+    [
+        ("r1 = 0\nr0 = *(u64 *)(r1 +0)\nr0 = 0\nexit\n", "an access at address 0x0"),
+        ("*(u64 *)(r10 +8) = 1\nr0 = 0\nexit\n", "an access at r10 +8, outside of the stack frame"),
+        ("r0 = *(u64 *)(r10 -520)\nr0 = 0\nexit\n", "an access at r10 -520, outside of the stack frame"),
+    ],
+)
+def test_a_program_that_no_verifier_accepts_is_a_hole(faulty: str, told: str) -> None:
+    second = answer(faulty, "r0 = 0\nexit\n").second
+    assert second is not None
+    assert second.verdict == NoRule(f"a run over symbols with {told}")
+    assert isinstance(answer("r0 = 0\nexit\n", faulty).verdict, Refuted)
 
 
 def test_numbers_that_are_known_at_load_only_are_a_hole() -> None:
