@@ -25,6 +25,7 @@ COMMANDS = (
     "explain",
     "fuzz",
     "replay",
+    "live",
     "bench",
     "vm",
 )

@@ -146,6 +146,8 @@ class Comparison:
                 and bool(name)
                 and (name in (own, SYNONYMS.get(own)) or name in more)
             )
+        if at.insn.opcode == CALL and at.insn.src == 2 and isinstance(ref, ExternRef) and isinstance(found, SymbolRef):
+            return found.name == ref.name.partition("___")[0] and now == replace(at.insn, imm=now.imm)
         if at.insn.opcode == WIDE:
             second = after.insns[place.start + 1] == before.insns[at.slot + 1]
             if isinstance(ref, MapRef):

@@ -110,7 +110,7 @@ def program(
         elif insn.opcode == WIDE and insn.src in (1, 2) and insn.imm in maps and at + 1 < len(insns):
             refs[at] = MapRef(maps[insn.imm], insns[at + 1].imm if insn.src == 2 else None)
             insns[at] = replace(insn, imm=0)
-        elif insn.opcode == CALL and insn.src == 0:
+        elif insn.opcode == CALL and insn.src in (0, 2):
             name = _called(insn.imm, base, symbols, known)
             if name:
                 refs[at] = SymbolRef(name)
@@ -128,7 +128,7 @@ def program(
 
 def _called(imm: int, base: Sequence[int], symbols: Symbols, known: Container[str]) -> str:
     """The function at __bpf_call_base + imm; "" for what has no name."""
-    if imm == TAIL_CALL:
+    if imm == TAIL_CALL:  # of helpers; no kernel function begins there
         return "bpf_tail_call"
     names = [name for start in base for name in symbols.names(start + imm)]
     return next((name for name in names if name in known), names[0] if names else "")

@@ -52,7 +52,7 @@ def callback_claim(release: Release, map_type: str, *, bounded: bool = False) ->
         raise Unsupported(f"what a walk through a {map_type} is to do is not modelled")
     code, result = walk_code(release, function.name), function.prototype.result
     number = release.map_types[map_type].number
-    allocation = tuple(rules(map_type, release.name))
+    allocation = tuple(rules(map_type, release.version))
     return Callback(map_type, code, number, replace(result, c=""), allocation, bounded)
 
 

@@ -53,8 +53,8 @@ def inline_claim(release: Release, abi: Abi, map_type: str, inner: bool = False)
     return Inline(
         abi=_rules(abi, bodies),
         map_type=map_type,
-        allocation=tuple(rules(map_type, release.name)),
-        copied=copied(map_type, release.name) if inner else (),
+        allocation=tuple(rules(map_type, release.version)),
+        copied=copied(map_type, release.version) if inner else (),
         lookup=_placeless(lookup),
         operation=operation,
         bodies=tuple(replace(body, line=0) for body in bodies),
