@@ -14,6 +14,7 @@ from proofs.properties.callback import Callback
 from proofs.properties.dispatch import Dispatch
 from proofs.properties.inline import Inline
 from proofs.properties.no_operation import NoOperation
+from proofs.properties.rewrites import Rewritten
 from proofs.solver import Result, Solver
 
 REGISTER, INT = 64, 32  # bits
@@ -22,7 +23,8 @@ ENTRIES = "max_entries"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which of the known ways to fail. `kind` is "result", "argument", "null", "entries", "template", "count" or "".
+    """Which of the known ways to fail. `kind` is "result", "argument", "null", "overflow", "entries", "template", "count"
+    or "".
 
     `what` tells more: the slot for an argument, the member for a template, the variable for a count, the obligation's
     part where the kind is "". `bits` and `signed` are of the narrow type, `position` counts arguments from 1.
@@ -85,6 +87,14 @@ CAUSES = (
         Shape("null"),
         "no operation",
         "the verifier accepts the pair, but its slot is NULL: helper and direct call both go to address 0",
+    ),
+    Cause(
+        Shape("overflow", "signed division"),
+        "signed overflow",
+        "the least number divided by -1 comes to a division that this processor traps on",
+        since="6.6",
+        until="6.12",
+        commits="since ec0e2da95f72 (6.6); ended by 7dd34d7b7dcf (6.12)",
     ),
     Cause(
         Shape("entries"),
@@ -155,6 +165,8 @@ def shape_of(result: Result, operation: CType, solver: Solver) -> Shape:
             return dispatch_shape(obligation.claim, obligation.part, verdict.counterexample)
         case NoOperation():
             return Shape("null")
+        case Rewritten() if obligation.part == "defined" and obligation.claim.before.off == 1:
+            return Shape("overflow", "signed division")
         case Inline():
             return _inline(obligation.claim, obligation, verdict.counterexample, solver)
         case Callback():

@@ -118,7 +118,9 @@ def groups(
 
 
 def _returned(release: Release, entry: Entry) -> CType:
-    """The type that the entry's operation returns; void where there is none."""
+    """The type that the entry's operation returns; void where there is none, or the claim is on no operation."""
+    if entry.helper not in release.helpers:
+        return CType("void", 0, False)
     function = release.operation(entry.map_type, release.helpers[entry.helper].slot)
     return CType("void", 0, False) if function is None else function.prototype.result
 

@@ -150,7 +150,7 @@ def _row(key: Key, findings: Sequence[Finding], releases: set[str], abis: set[st
     for map_type, found in where.items():
         together.setdefault(tuple(found), []).append(map_type)
     told = [", ".join(types) + _where(places, releases, abis) for places, types in together.items()]
-    yield from _wrapped(f"   {short(helper):<{HELPER}}", "; ".join(told))
+    yield from _wrapped(f"   {short(helper):<{HELPER - 1}} ", "; ".join(told))
     best = _newest([f for f in findings if not f.reached.taken_over] or findings)
     yield from _wrapped(" " * (3 + HELPER), f"{reach.value}: {best.release.name}: {_evidence(best.reached)}")
     near = {f.release.name: f.reached.taken_over for f in findings if f.reached.taken_over}
