@@ -23,8 +23,8 @@ ENTRIES = "max_entries"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which of the known ways to fail. `kind` is "result", "argument", "null", "overflow", "entries", "template", "count"
-    or "".
+    """Which of the known ways to fail. `kind` is "result", "argument", "null", "overflow", "entries", "template",
+    "count" or "".
 
     `what` tells more: the slot for an argument, the member for a template, the variable for a count, the obligation's
     part where the kind is "". `bits` and `signed` are of the narrow type, `position` counts arguments from 1.
