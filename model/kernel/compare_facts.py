@@ -58,7 +58,9 @@ def _types(here: Release, there: Release) -> Iterator[str]:
 
 
 def _slots(here: Release, there: Release) -> Iterator[str]:
-    yield from _only("slot", here.slots, there.slots, there.name)
+    """A release from a table has the slots that the table lists: that it has no others is no difference."""
+    listed = {name: row for name, row in here.slots.items() if name in there.slots} if there.provenance else here.slots
+    yield from _only("slot", listed, there.slots, there.name)
     for name, prototype in here.slots.items():
         other = there.slots.get(name)
         if other is not None and shapes(other) != shapes(prototype):
