@@ -9,6 +9,7 @@ from model.kernel.release import Release
 from model.loaders.kernel_btf import KernelTypes
 from model.loaders.kernel_symbols import Symbols
 from model.loaders.live import Refused
+from model.loaders.live_constants import settled
 from model.loaders.live_object import Loaded, Session, read_error
 from model.program import Program
 from model.rewrite.config import Config
@@ -85,7 +86,7 @@ def compared(loaded: Loaded, asked: Asked) -> Answer:
     before = loaded.before
     try:
         refuse_recursion(before)
-        facts = analyse(before, asked.release)
+        facts = analyse(settled(before, loaded.frozen), asked.release)
         model = rewrite(before, facts, asked.release, asked.config)
     except Unsupported as hole:
         return Answer(before, hole=str(hole))

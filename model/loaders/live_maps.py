@@ -27,11 +27,13 @@ class Maps:
     """The maps of one object, made when they are asked for. `types` are the numbers of enum bpf_map_type by name.
 
     `btf` is the descriptor of the object's BTF, 0 where it has none; `notes` says what was chosen for want of a number.
+    `frozen` has the values of those that nobody can write any more.
     """
 
     def __init__(self, live: Live, maps: tuple[Map, ...], types: Mapping[str, int], parts: Parts | None, btf: int):
         self.maps, self.notes = list(maps), list[str]()
         self._live, self._types, self._parts, self._btf = live, types, parts, btf
+        self.frozen: dict[int, bytes] = {}
         self._fds: dict[int, int] = {}
         self._ids: dict[int, int] = {}
         self._kinds = _types_of(parts.btf) if parts is not None and parts.btf is not None and btf else {}
@@ -76,6 +78,8 @@ class Maps:
             result, _ = self._live.call(Command.MAP_FREEZE, struct.pack("=I", fd))
             if result < 0:
                 raise Refused(f"freeze map {wanted.name}", -result)
+            if wanted.value_size:
+                self.frozen[number] = contents.ljust(wanted.value_size, b"\0")
 
     def _sized(self, wanted: Map) -> Map:
         """The map with the sizes that a loader sets at run time, where the object has none."""

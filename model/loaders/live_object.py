@@ -34,7 +34,7 @@ class Kernel:
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """`before` is the program as it was loaded (CO-RE relocations done), `after` as it was read back; maps have the
-    same numbers in both. `fd` is the loaded program's.
+    same numbers in both. `fd` is the loaded program's. `frozen` has the values of maps that nobody can write.
     """
 
     before: Program
@@ -42,6 +42,7 @@ class Loaded:
     read: ReadBack
     fd: int
     notes: tuple[str, ...] = ()
+    frozen: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class Session:
         ids = {maps.id(one): one for one in used}
         before = replace(before, maps=tuple(maps.maps))
         after = program(before, read, ids, self.kernel.symbols, self.known)
-        return Loaded(before, after, read, fd, tuple(maps.notes))
+        return Loaded(before, after, read, fd, tuple(maps.notes), dict(maps.frozen))
 
     def _prepared(self) -> Maps:
         """Type information and the maps' table, made once."""
