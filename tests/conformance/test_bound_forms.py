@@ -111,3 +111,25 @@ def test_a_bound_instruction_is_its_own() -> None:
     kept = bind(BITS, first, 0)
     assert done(right(other, 5, 0), other, "little") != done(kept, other, "little")
     assert done(right(replace(other, dst=0, imm=0), 0, 0), first, "little") == done(kept, first, "little")
+
+
+# What tells instructions with one opcode apart: the offset of ALU rows, the immediate of byte swaps and of atomics.
+TELLS = [
+    *((opcode, "off", range(-2, 70)) for opcode in range(256) if opcode & 7 in (Class.ALU, Class.ALU64)),
+    *((opcode, "imm", range(-1, 130)) for opcode in (0xD4, 0xDC, 0xD7)),
+    *((opcode, "imm", range(-1, 0x120)) for opcode in (0xC3, 0xD3, 0xDB, 0xCB)),
+]
+
+
+def test_what_is_no_form_has_no_meaning() -> None:
+    """Opcodes of no form (MEMSX of 8 bytes, 0x99), and values of a field that tells rows apart which no form has."""
+    opcodes = {form.opcode for form in FORMS}
+    assert 0x99 not in opcodes
+    asked = [Insn(opcode) for opcode in range(256) if opcode not in opcodes]
+    for opcode, field, values in TELLS:
+        known = {value for form in FORMS if form.opcode == opcode for value in values if value in getattr(form, field)}
+        asked += [replace(Insn(opcode), **{field: value}) for value in values if value not in known]
+    assert len(asked) > 3000
+    for insn in asked:
+        with pytest.raises(Unsupported):
+            bind(BITS, insn, insn.imm & 0xFFFFFFFF)
