@@ -38,6 +38,7 @@ from proofs.properties.whole_calls import MAP, NO_RETURN, Calls
 from proofs.properties.whole_ends import CONTEXT, End, same_ends, show
 from proofs.properties.whole_handed import hand
 from proofs.properties.whole_memory import Owned, Region
+from proofs.properties.whole_ways import faulted, faults, tail_call
 
 MAX_STEPS = 4_000
 """Instructions on all paths of one function, its callees included."""
@@ -169,8 +170,11 @@ class Run(Generic[W, B]):
         insn = program.insns[state.slot]
         high = program.insns[state.slot + 1].imm if insn.opcode == 0x18 else 0
         depth = len(state.callers)
-        if insn.opcode == 0x85 and isinstance(state.memory, Owned) and self._callee(state.slot)[0] == "tail_call":
-            return self._tail_call(state, calls)
+        if isinstance(state.memory, Owned):
+            if insn.opcode == 0x85 and self._callee(state.slot)[0] == "tail_call":
+                return tail_call(self.world, state, [self._read(state, number) for number in (1, 2, 3)], calls)
+            if faults(state, insn):
+                return [faulted(self.world, state, f"{self.function}, {self.side.name}: a fault at {state.slot}")]
 
         def call(before: Any, made: Insn, imm: Any) -> Any:
             return self._call(before, calls)
@@ -197,6 +201,10 @@ class Run(Generic[W, B]):
             f"{self.function}, {self.side.name}: r{register} at {slot}, which holds nothing", REGISTER
         )
 
+    def _read(self, state: Any, register: int) -> Word[W]:
+        word: Word[W] | None = state.registers[register]
+        return self._anything(register, state.slot) if word is None else word
+
     def _immediate(self, slot: int, insn: Insn) -> Word[W]:
         """The immediate, 32 bits; offsets that no build has decided are unknown, and the same for all who ask."""
         reloc = self.side.relocs.get(slot)
@@ -218,10 +226,7 @@ class Run(Generic[W, B]):
         """A call of a helper, an operation or a function that an inlined lookup calls."""
         helper, symbol = self._callee(state.slot)
         known = helper in self.claim.release.helpers or (not helper and calls.known(symbol))
-        registers = [
-            self._anything(i, state.slot) if word is None and known else word
-            for i, word in enumerate(state.registers[1:6], 1)
-        ]
+        registers = [self._read(state, number) if known else state.registers[number] for number in frames.ARGUMENTS]
         memory, handed = state.memory, None
         if isinstance(memory, Owned):
             slot = calls.slot(helper, symbol, registers[0])
@@ -241,31 +246,6 @@ class Run(Generic[W, B]):
         after[0] = done.register
         left = done.outside if handed is None else handed.left(done.outside)
         return replace(state, registers=tuple(after), memory=left, slot=state.slot + 1)
-
-    def _tail_call(self, state: Any, calls: "Calls[W, B]") -> list[Any]:
-        """On to another program, which ends this one and may do anything; or behind the call (bpf_tail_call).
-
-        Which of the two, the arguments and the state of the kernel tell; the index is a u32.
-        """
-        if state.callers:
-            raise Unsupported("a tail call of a function that was called in a run over symbols")
-        b = self.world.bits(REGISTER)
-        given = [
-            self._anything(i, state.slot) if word is None else word for i, word in enumerate(state.registers[1:4], 1)
-        ]
-        given[2] = self.world.bits(32).zext(b.extract(given[2], 31, 0), REGISTER)
-        handed = hand(state.memory, given, None, "")
-        made = calls.unknown("tail_call", handed.registers, handed.outside)
-        stays = b.eq(calls.unknown("tail_call: stays", handed.registers, handed.outside).register, b.const(0))
-        behind: list[Any] = frames.scratch(state.registers)
-        away = [made.register, *behind[1:]]
-        guards = b.conj(state.guard, b.negate(stays)), b.conj(state.guard, stays)
-        return [
-            replace(
-                state, registers=tuple(away), memory=handed.left(made.outside), guard=guards[0], slot=ENDED, callers=()
-            ),
-            replace(state, registers=tuple(behind), guard=guards[1], slot=state.slot + 1),
-        ]
 
     def _callee(self, slot: int) -> tuple[str, str]:
         """The helper that is called, and the kernel's function where one is named."""

@@ -116,7 +116,7 @@ class Owned:
 
     def owns(self, address: Word[Any]) -> bool:
         """Whether the address is in own memory."""
-        return address.base in self.regions or self._somewhere(address)
+        return self._region(address) is not None or self._somewhere(address)
 
     def bytes(self, address: Word[Any], size: int) -> list[Byte]:
         """`size` bytes from an address in own memory on."""
@@ -165,9 +165,7 @@ class Owned:
         return self.world.apply("load8", 8, [(place, REGISTER), (region.under, REGISTER)]), 1, 0
 
     def _region(self, address: Word[Any]) -> Region | None:
-        """The own memory that an address is in, at an offset that is known. Raises `Unsupported` for a plain number."""
-        if address.number is not None:
-            raise Unsupported(f"a run over symbols with an access at address 0x{address.number:x}")
+        """The own memory that an address is in, at an offset that is known."""
         return self.regions.get(address.base) if address.base else None
 
     def _somewhere(self, address: Word[Any]) -> bool:
