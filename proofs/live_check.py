@@ -17,7 +17,7 @@ from model.rewrite.passes import Rewritten, rewrite
 from proofs.cfg import refuse_recursion
 from proofs.claims import Claims
 from proofs.live_compare import Comparison
-from proofs.live_equivalence import Parts, composed
+from proofs.live_equivalence import Parts, RowClaim, composed
 from proofs.live_sites import Judge, LiveSite
 from proofs.obligation import NoRule, Verdict
 from proofs.outcome import Exit, status
@@ -57,6 +57,7 @@ class Asked:
     """What programs are held against."""
 
     claims: Claims
+    rows: RowClaim
     config: Config
     types: KernelTypes
     symbols: Symbols
@@ -66,7 +67,9 @@ class Asked:
         return self.claims.release
 
 
-def judge(session: Session, number: int, asked: Asked, seen: Callable[[Loaded], None] = lambda loaded: None) -> Answer:
+def judge(
+    session: Session, number: int, asked: Asked, seen: Callable[[Answer, Loaded], None] = lambda answer, loaded: None
+) -> Answer:
     """The program `number` of the session's object; `seen` is called while it is loaded, then it is let go of."""
     given = session.found.programs[number]
     try:
@@ -75,7 +78,7 @@ def judge(session: Session, number: int, asked: Asked, seen: Callable[[Loaded], 
         return Answer(given, refused=read_error(error))
     try:
         answer = compared(loaded, asked)
-        seen(loaded)
+        seen(answer, loaded)
     finally:
         session.live.drop(loaded.fd)
     return answer
@@ -92,4 +95,4 @@ def compared(loaded: Loaded, asked: Asked) -> Answer:
         return Answer(before, hole=str(hole))
     found = Comparison(loaded, facts, asked.release, asked.symbols).run()
     sites = tuple(Judge(found, model, asked.config, asked.types).sites())
-    return Answer(before, "", "", found, model, sites, composed(found, sites, asked.claims))
+    return Answer(before, "", "", found, model, sites, composed(found, sites, asked.claims, asked.rows))

@@ -14,6 +14,7 @@ from model.loaders.kernel_symbols import Symbols
 from model.loaders.live_object import Loaded
 from model.program import ExternRef, MapRef, Program, SymbolRef
 from model.rewrite import other_alu, other_calls, other_flow, other_memory
+from model.rewrite.other_functions import functions as functions_of
 from model.rewrite.other_passes import At, Change, Kernel, Row, recognise
 from proofs.align import SYNONYMS, same_but_distance
 from proofs.report.listing import slots
@@ -137,17 +138,9 @@ class Comparison:
         if len(place) != (2 if at.insn.opcode == WIDE else 1):
             return False
         now, ref, found = after.insns[place.start], before.refs.get(at.slot), after.refs.get(place.start)
-        if at.insn.opcode == CALL and at.insn.src == 0:
+        if at.insn.opcode == CALL and at.insn.src != 1:
             name = found.name if isinstance(found, SymbolRef) else ""
-            own = functions.get(at.insn.imm, "")
-            more = other_calls.FUNCTIONS.get(at.helper, frozenset())
-            return (
-                now == replace(at.insn, imm=now.imm)
-                and bool(name)
-                and (name in (own, SYNONYMS.get(own)) or name in more)
-            )
-        if at.insn.opcode == CALL and at.insn.src == 2 and isinstance(ref, ExternRef) and isinstance(found, SymbolRef):
-            return found.name == ref.name.partition("___")[0] and now == replace(at.insn, imm=now.imm)
+            return now == replace(at.insn, imm=now.imm) and self._is_function(at, name, functions)
         if at.insn.opcode == WIDE:
             second = after.insns[place.start + 1] == before.insns[at.slot + 1]
             if isinstance(ref, MapRef):
@@ -156,6 +149,15 @@ class Comparison:
                 return second and replace(now, imm=0) == replace(at.insn, imm=0)
             return second and now == at.insn
         return now == at.insn or same_but_distance(at.insn, now)
+
+    def _is_function(self, at: At, name: str, functions: Mapping[int, str]) -> bool:
+        """Whether a call (of a helper by its number, of a kernel function by BTF) is of the function `name`."""
+        ref = self.loaded.before.refs.get(at.slot)
+        if at.insn.src == 2:
+            return isinstance(ref, ExternRef) and name == ref.name.partition("___")[0]
+        own = functions.get(at.insn.imm, "")
+        known = {own, SYNONYMS.get(own, own)} | (functions_of(at.helper) if at.helper else set())
+        return at.helper != "tail_call" and bool(name) and name in known
 
     def _removed(self, slot: int) -> None:
         """Known by what it was: whether it was reached is asked at the end (`_fallen`)."""

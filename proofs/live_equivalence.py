@@ -26,11 +26,11 @@ from proofs.properties import patching
 from proofs.site import Site
 
 CALL, WIDE, JA32 = 0x85, 0x18, 0x06
-RowClaim = Callable[[Row, Insn], Verdict | None]
-"""The verdict of the claim on a row and an instruction that it is about; None where there is no such claim."""
+RowClaim = Callable[[Row, Insn, Sequence[Insn]], Verdict | None]
+"""The verdict of the claim that a row's instructions after mean the one before; None where there is no such claim."""
 
 
-def no_claim(row: Row, insn: Insn) -> Verdict | None:
+def no_claim(row: Row, insn: Insn, after: Sequence[Insn]) -> Verdict | None:
     return None
 
 
@@ -88,7 +88,8 @@ def _rows(found: Comparison, row_claim: RowClaim) -> Iterator[tuple[str, Verdict
         by_row.setdefault(gone.row.name, []).append(_removal(found, gone, row_claim))
     for change in [*found.changes, *(front.change for front in found.fronts.values())]:
         known = change.row.name == "known branch"
-        verdict = _branch(found, change.slot) if known else _named(found, change.row, change.slot, row_claim)
+        place = range(change.at, change.at + change.length)
+        verdict = _branch(found, change.slot) if known else _named(found, change.row, change.slot, row_claim, place)
         by_row.setdefault(change.row.name, []).append(verdict)
     if found.tail:
         row = other_flow.EXCEPTION
@@ -114,9 +115,11 @@ def _removal(found: Comparison, gone: Removed, row_claim: RowClaim) -> Verdict:
     return _named(found, gone.row, gone.slot, row_claim)
 
 
-def _named(found: Comparison, row: Row, slot: int, row_claim: RowClaim) -> Verdict:
+def _named(found: Comparison, row: Row, slot: int, row_claim: RowClaim, place: range = range(0)) -> Verdict:
     """A change that has a name: as good as the claim on it, if there is one."""
-    return row_claim(row, found.loaded.before.insns[slot]) or NoRule(f"{row.name}: no claim is made on it")
+    after = found.loaded.after.insns[place.start : place.stop]
+    claim = row_claim(row, found.loaded.before.insns[slot], after)
+    return claim or NoRule(f"{row.name}: no claim is made on it")
 
 
 def _branch(found: Comparison, slot: int) -> Verdict:

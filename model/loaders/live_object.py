@@ -89,7 +89,12 @@ class Session:
         ids = {maps.id(one): one for one in used}
         before = replace(before, maps=tuple(maps.maps))
         after = program(before, read, ids, self.kernel.symbols, self.known)
-        return Loaded(before, after, read, fd, tuple(maps.notes), dict(maps.frozen))
+        return Loaded(before, after, read, fd, self._notes(maps), dict(maps.frozen))
+
+    def _notes(self, maps: Maps) -> tuple[str, ...]:
+        """Those that were not told with an earlier program."""
+        notes, maps.notes = tuple(maps.notes), []
+        return notes
 
     def _prepared(self) -> Maps:
         """Type information and the maps' table, made once."""

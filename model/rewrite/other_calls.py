@@ -4,9 +4,10 @@ Source: `do_misc_fixups`, `inline_bpf_loop` and `fixup_kfunc_call`, kernel/bpf/v
 kernel/bpf/fixups.c and verifier.c of 7.3.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from model.rewrite.other_alu import MISC
+from model.rewrite.other_functions import functions
 from model.rewrite.other_passes import CALL, HIGH, LOW, WIDE, At, Patch, Row, call, insn, same
 
 LOOP = "inline_bpf_loop (kernel/bpf/verifier.c; kernel/bpf/fixups.c of 7.3)"
@@ -17,34 +18,6 @@ LDX_DW, STX_DW, ST_DW, LDX_W = 0x79, 0x7B, 0x7A, 0x61
 STORAGE = frozenset(f"{of}_storage_get" for of in ("sk", "inode", "task", "cgrp"))
 PERCPU = -1
 """The offset of BPF_MOV64_PERCPU_REG."""
-
-
-FUNCTIONS: Mapping[str, frozenset[str]] = {
-    "get_prandom_u32": frozenset({"bpf_user_rnd_u32"}),
-    "perf_event_output": frozenset(
-        {"bpf_perf_event_output_tp", "bpf_perf_event_output_raw_tp", "bpf_event_output_data"}
-        | {"bpf_skb_event_output", "bpf_xdp_event_output", "bpf_sockopt_event_output"}
-    ),
-    "get_stackid": frozenset({"bpf_get_stackid_tp", "bpf_get_stackid_raw_tp", "bpf_get_stackid_pe"}),
-    "get_stack": frozenset({"bpf_get_stack_tp", "bpf_get_stack_raw_tp", "bpf_get_stack_pe"}),
-    "redirect": frozenset({"bpf_xdp_redirect"}),
-    "redirect_map": frozenset({"bpf_xdp_redirect_map"}),
-    "get_socket_cookie": frozenset(
-        f"bpf_get_socket_cookie{of}" for of in ("_sock", "_sock_addr", "_sock_ops", "_ptr_tracing")
-    )
-    | {"bpf_get_socket_ptr_cookie"},
-    "setsockopt": frozenset({"bpf_sock_ops_setsockopt", "bpf_sock_addr_setsockopt", "bpf_sk_setsockopt"}),
-    "getsockopt": frozenset({"bpf_sock_ops_getsockopt", "bpf_sock_addr_getsockopt", "bpf_sk_getsockopt"}),
-    "fib_lookup": frozenset({"bpf_skb_fib_lookup", "bpf_xdp_fib_lookup"}),
-    "check_mtu": frozenset({"bpf_skb_check_mtu", "bpf_xdp_check_mtu"}),
-    "sk_lookup_tcp": frozenset({"bpf_xdp_sk_lookup_tcp", "bpf_tc_sk_lookup_tcp", "bpf_sock_addr_sk_lookup_tcp"}),
-    "sk_lookup_udp": frozenset({"bpf_xdp_sk_lookup_udp", "bpf_tc_sk_lookup_udp", "bpf_sock_addr_sk_lookup_udp"}),
-    "skc_lookup_tcp": frozenset({"bpf_xdp_skc_lookup_tcp", "bpf_tc_skc_lookup_tcp", "bpf_sock_addr_skc_lookup_tcp"}),
-    "probe_read": frozenset({"bpf_probe_read_compat"}),
-    "probe_read_str": frozenset({"bpf_probe_read_compat_str"}),
-}
-"""Functions of a helper for some types of programs, besides the one of its own name (`bpf_func_proto.func` in
-kernel/trace/bpf_trace.c, kernel/bpf/core.c and net/core/filter.c of 6.12)."""
 
 
 def helper(*names: str) -> Callable[[At], bool]:
@@ -126,15 +99,15 @@ def _timer(at: At) -> Iterator[Patch]:
 
 def _more(at: At) -> Iterator[Patch]:
     """A flag for the allocation, GFP_ATOMIC or GFP_KERNEL."""
-    yield insn(0xB7, 5, imm="gfp_flags"), call("*")
+    yield insn(0xB7, 5, imm="gfp_flags"), call(*functions(at.helper))
 
 
 def _percpu_pointer(at: At) -> Iterator[Patch]:
-    yield insn(LDX_DW, 1, 1), call("*")
+    yield insn(LDX_DW, 1, 1), call(*functions(at.helper))
 
 
 def _kernel_calls(at: At) -> Iterator[Patch]:
-    """The call by number, by distance from the call base, or another function for it (dynptrs of packets)."""
+    """Of another function than the one named: dynptrs of packets that are only read, …"""
     yield (insn(CALL, 0, 2, off="descriptor", imm="function"),)
 
 
@@ -149,6 +122,10 @@ def _kernel_arguments(at: At) -> Iterator[Patch]:
             yield *load, insn(0xB7, other, imm="offset"), last
             yield insn(0xB7, other, imm="offset"), *load, last
         yield size, *load, last
+
+
+def _kernel_inlined(at: At) -> Iterator[Patch]:
+    """Casts of a context or pointer, which leave it as it is; a number that is known."""
     yield (insn(0xBF, 0, 1),)
     yield (insn(0xB7, 0, imm="constant"),)
 
@@ -187,6 +164,7 @@ ROWS: tuple[Row, ...] = (
     Row("argument of storage_get", MISC, "5.18", helper(*STORAGE), _more),
     Row("per-CPU object", MISC, "6.7", helper("per_cpu_ptr", "this_cpu_ptr"), _percpu_pointer),
     Row("left to the JIT", MISC, "6.10", lambda at: bool(at.helper), lambda at: [(same(at.insn),)]),
-    Row("call of a kernel function", KFUNC, "5.13", _kernel_function, _kernel_calls),
+    Row("call of another kernel function", KFUNC, "5.13", _kernel_function, _kernel_calls),
+    Row("inlined kernel function", KFUNC, "6.2", _kernel_function, _kernel_inlined),
     Row("arguments of a kernel function", KFUNC, "6.2", _kernel_function, _kernel_arguments),
 )

@@ -103,7 +103,7 @@ def _match(patch: Patch, after: Program, place: range, kernel: Kernel) -> dict[s
             return None
         if template.call:
             ref = after.refs.get(slot)
-            if not isinstance(ref, SymbolRef) or (template.call != "*" and ref.name != template.call):
+            if not isinstance(ref, SymbolRef) or (template.call != "*" and ref.name not in template.call.split("|")):
                 return None
         elif not _fits(template.imm, insn.imm, 32, slot, bound, kernel):
             return None
@@ -146,9 +146,9 @@ def same(found: Insn) -> Template:
     return Template(found.opcode, found.dst, found.src, Amount(found.off), Amount(found.imm))
 
 
-def call(name: str) -> Template:
-    """A call of a function of the kernel; "*" for any that has a name."""
-    return Template(CALL, call=name)
+def call(*names: str) -> Template:
+    """A call of one of these functions of the kernel; "*" for any that has a name."""
+    return Template(CALL, call="|".join(sorted(names)))
 
 
 def _amount(value: int | str) -> Amount:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from platform import machine
 
 from rich.console import Console
 
@@ -27,9 +28,10 @@ from model.program import Form, Object
 from model.rewrite.config import Config
 from proofs.claims import Claims
 from proofs.commands import machine_code
-from proofs.commands.options import abi, add_kernel, kernel, positive_seconds
+from proofs.commands.options import abi, kernel, positive_seconds
 from proofs.limit import Limit, interruptible
-from proofs.live_check import Asked, judge
+from proofs.live_check import Answer, Asked, judge
+from proofs.live_rows import RowClaims
 from proofs.outcome import Exit
 from proofs.report.live import Tally, lines
 from proofs.report.text import clean, console
@@ -48,13 +50,16 @@ examples:
   python -m proofs live --kernel 6.18 /usr/lib/x86_64-linux-gnu/bpf/*.o
 """
 KALLSYMS = Path("/proc/kallsyms")
+MACHINES = {"aarch64": "arm64"}
+"""ABIs that `uname` has other names for."""
 JIT = Path("/proc/sys/net/core/bpf_jit_enable")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="BPF object or assembly text")
-    add_kernel(parser)
-    parser.set_defaults(kernel="running")
+    parser.add_argument(
+        "--kernel", metavar="RELEASE", default="running", help="the model's release (default: what the kernel tells)"
+    )
     parser.add_argument("--section", metavar="NAME", help="only programs of this section")
     parser.add_argument("--program", metavar="NAME", help="only programs of this name")
     parser.add_argument("--type", metavar="TYPE", default="", help="of all programs (xdp, sched_cls, …)")
@@ -76,7 +81,6 @@ class _Run:
 
     options: argparse.Namespace
     asked: Asked
-    kernel: Kernel
     limit: Limit
     out: Console
     total: Tally = field(default_factory=Tally)
@@ -88,32 +92,37 @@ class _Run:
         for number in numbers:
             if self.limit.over:
                 break
-            answer = judge(session, number, self.asked, lambda loaded: self._seen(session.live, loaded))
+            answer = judge(session, number, self.asked, lambda answer, loaded: self._seen(session.live, answer, loaded))
+            if answer.refused:
+                self.say(lines(answer, verbose=self.options.verbose))
             tally.add(answer)
             self.total.add(answer)
             self.exits.add(answer.exit)
-            self.say(lines(answer, verbose=self.options.verbose))
         self.say([*tally.lines(name), ""])
 
     def say(self, texts: Iterable[str]) -> None:
         for text in texts:
             self.out.print(clean(text), markup=False, soft_wrap=True)
 
-    def _seen(self, live: Live, loaded: Loaded) -> None:
+    def _seen(self, live: Live, answer: Answer, loaded: Loaded) -> None:
+        """While the program is loaded."""
+        self.say(lines(answer, verbose=self.options.verbose))
         if self.more is not None:
             self.exits.add(self.more(live, loaded))
 
 
 def run(options: argparse.Namespace) -> int:
     given = [_read(path, options) for path in options.files]
-    release, chosen = kernel(options.kernel), abi(options.arch)
+    release, chosen = kernel(options.kernel), abi(MACHINES.get(machine(), machine()))
     limit = Limit(options.time_limit)
-    claims = Claims(release, chosen, Solver(options.timeout, limit))
+    solver = Solver(options.timeout, limit)
+    claims = Claims(release, chosen, solver)
     types, symbols = running_types(), read_symbols(KALLSYMS)
     numbers = {name: row.number for name, row in release.map_types.items()}
     config = Config(arch=chosen.name, jit=_jit())
     known = Kernel(types, symbols, numbers)
-    done = _Run(options, Asked(claims, config, types, symbols), known, limit, console())
+    asked = Asked(claims, RowClaims(release, chosen, solver), config, types, symbols)
+    done = _Run(options, asked, limit, console())
     with ExitStack() as stack:
         stack.enter_context(interruptible(limit))
         if options.machine_code:
