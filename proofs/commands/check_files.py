@@ -14,10 +14,11 @@ from proofs.check_program import check
 from proofs.claims import Claims
 from proofs.commands.inputs import assumptions, load, selected
 from proofs.commands.options import abi, kernel
-from proofs.commands.output import entries, finish, needs_records, text_out
+from proofs.commands.output import entries, finish, needs_programs, needs_records, text_out
 from proofs.limit import Limit
 from proofs.obligation import Unknown
 from proofs.outcome import Exit, status
+from proofs.report.listing import helper_names
 from proofs.report.program_text import Tally, file_head, program_report, summary
 from proofs.report.record import Report, not_checked, program_records, setting, walk_records
 from proofs.reproduce import of_sites, write
@@ -35,6 +36,7 @@ def run(options: argparse.Namespace, limit: Limit) -> int:
     callbacks = Callbacks(release, chosen, options.timeout)
     known, out, tally = entries(options), text_out(options), Tally()
     report, wanted = Report(setting("check", [release], [chosen])), needs_records(options)
+    report.helpers = helper_names(release)
     # All files are read before the first report, so that a bad one leaves nothing half said.
     objects = [load(path, release, options.maps) for path in options.files]
     programs = [(found, list(selected(found, options))) for found in objects]
@@ -56,6 +58,8 @@ def run(options: argparse.Namespace, limit: Limit) -> int:
             tally.add(found.file, checked)
             if wanted:
                 report.records += [*program_records(found, checked), *walk_records(found, program, walks)]
+            if needs_programs(options):
+                report.programs.append((found, checked))
             tally.verdicts += [verdict for walk in walks for verdict in walk.refuted]
             sites += checked.sites
             advance()

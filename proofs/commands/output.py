@@ -14,7 +14,7 @@ from proofs.outcome import Exit
 from proofs.report.record import Record, Report
 from proofs.report.text import PIPE_WIDTH, clean, console
 
-FORMATS = ("text", "json", "junit", "sarif")
+FORMATS = ("text", "json", "junit", "sarif", "html")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--format", choices=FORMATS, default="text", help="of the report (default: text)")
     group.add_argument("-o", "--output", metavar="FILE", help="where the report goes (default: standard output)")
     group.add_argument("--quiet", action="store_true", help="no report: the exit status, and the last line")
-    group.add_argument("--times", action="store_true", help="with the solver's time in JSON and JUnit")
+    group.add_argument("--times", action="store_true", help="with the solver's time in JSON, JUnit and HTML")
     known = parser.add_argument_group("known refutations")
     known.add_argument("--baseline", metavar="FILE", help="refutations that do not fail the run (TOML)")
     known.add_argument("--strict-baseline", action="store_true", help="fail on entries that no longer refute")
@@ -40,6 +40,11 @@ def needs_records(options: argparse.Namespace) -> bool:
     """Whether more is asked for than the report for people and its exit status."""
     asked = (options.output, options.baseline, options.write_baseline)
     return options.format != "text" or options.quiet or any(one is not None for one in asked)
+
+
+def needs_programs(options: argparse.Namespace) -> bool:
+    """Whether the report shows listings and graphs."""
+    return bool(options.format == "html" and not options.quiet)
 
 
 def text_out(options: argparse.Namespace) -> Console:
@@ -129,8 +134,15 @@ def _sarif(report: Report, version: str, times: bool) -> str:
     return as_sarif(report, version)
 
 
+def _html(report: Report, version: str, times: bool) -> str:
+    from proofs.report.html.page import as_html
+
+    return as_html(report, version, times=times)
+
+
 FORMATTERS: Mapping[str, Callable[[Report, str, bool], str]] = {
     "json": _json,
     "junit": _junit,
     "sarif": _sarif,
+    "html": _html,
 }

@@ -11,7 +11,7 @@ from model.kernel.abi import Abi
 from model.kernel.release import Release
 from model.program import Line, Object, Program
 from proofs.callbacks import Walked
-from proofs.check_matrix import Square
+from proofs.check_matrix import Entry, Square
 from proofs.check_program import Checked, lines_of
 from proofs.obligation import Proved, Refuted, Shown, Verdict
 from proofs.outcome import why, word, worst
@@ -129,11 +129,18 @@ def square_records(family: str, squares: Sequence[Square]) -> list[Record]:
             f"{entry.map_type}, {entry.helper}, Linux {square.release.version}, {square.abi.name}",
             why(entry.verdict),
             parts=tuple(part(result) for result in entry.results),
-            subject=Subject(square.release.name, square.abi.name, (entry.map_type,), entry.helper),
+            subject=_subject(square, entry),
         )
         for square in squares
         for entry in square.entries
     ]
+
+
+def _subject(square: Square, entry: Entry) -> Subject:
+    """Of a claim on a row of the passes the release and the ABI: it is about no map."""
+    known = entry.map_type in square.release.map_types
+    maps, helper = ((entry.map_type,), entry.helper) if known else ((), "")
+    return Subject(square.release.name, square.abi.name, maps, helper)
 
 
 def program_name(found: Object, program: Program) -> str:
