@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from model.errors import Unsupported
 from model.isa.insn import Insn
 from model.kernel.abi import Abi
 from model.kernel.release import CType, Release
+from model.machine.contents import Contents, put, visible
 from model.machine.machine import Machine, Step
 from model.machine.map_objects import Made
 from model.machine.maps_kernel import MapsKernel
@@ -14,7 +14,6 @@ from model.machine.outcome import Outcome, Violation
 from model.machine.regions import CONTEXT_BASE, Region, Regions
 from model.program import Map, MapRef, Program
 from model.semantics.load_store import Packet
-from proofs.pair_contents import Contents, visible
 from proofs.pair_kernel import Event, Kernel, order_of
 from proofs.pair_packet import BASE as PACKET_BASE
 from proofs.pair_packet import Layout
@@ -182,12 +181,7 @@ def _fill(kernel: MapsKernel, made: Mapping[int, Made], entries: Sequence[Entry]
             stub = (Insn(0x18, 0, 0, 0, _signed(result & 0xFFFFFFFF)), Insn(0, imm=_signed(result >> 32)), Insn(0x95))
             one.programs[int.from_bytes(entry.key, kernel.memory.order)] = Program(f"program {entry.key.hex()}", stub)
             continue
-        slot = "map_update_elem" if entry.key else "map_push_elem"
-        function = kernel.release.operation(one.shape.type, slot)
-        if function is None:
-            raise Unsupported(f"an element put into a map of type {one.shape.type}")
-        places = [kernel.memory.place("a key or value", data).base for data in (entry.key, entry.value) if data]
-        kernel.operate(one, function.name, *places, 0)
+        put(kernel, one, entry.key, entry.value)
 
 
 def _signed(word: int) -> int:

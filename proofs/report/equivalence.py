@@ -6,12 +6,12 @@ from rich.console import Console
 
 from model.kernel.abi import Abi
 from model.kernel.release import Release
+from model.machine.contents import Contents
 from model.machine.outcome import Outcome, Returned
 from model.program import Map, Program
 from proofs.equivalence import Equivalence
 from proofs.obligation import Proved, Refuted, Shown, Verdict
 from proofs.outcome import why, word
-from proofs.pair_contents import Contents
 from proofs.pair_ends import Parting, Split
 from proofs.pair_packet import layout_of
 from proofs.pair_run import PROGRAMS, Entry
