@@ -15,7 +15,7 @@ from model.loaders.live_object import Loaded
 from model.program import ExternRef, MapRef, Program, SymbolRef
 from model.rewrite import other_alu, other_calls, other_flow, other_memory
 from model.rewrite.other_functions import functions as functions_of
-from model.rewrite.other_passes import At, Change, Kernel, Row, recognise
+from model.rewrite.other_passes import CALLBACK, At, Change, Kernel, Row, recognise
 from proofs.align import SYNONYMS, same_but_distance
 from proofs.report.listing import slots
 from proofs.symbols import helper_functions
@@ -81,8 +81,8 @@ class Comparison:
         helpers = {number: name for name, number in self.release.helper_ids.items()}
         functions = helper_functions(self.release)
         rows = [row for row in ROWS if row.covers(self.release.version)]
-        kernel = Kernel(read.moved, self.symbols.places)
-        starts = {part.start for part in self.loaded.after.subprograms}
+        starts = frozenset(part.start for part in self.loaded.after.subprograms)
+        kernel = Kernel(read.moved, self.symbols.places, starts)
         self.tail = self._tail()
         for slot in slots(before):
             width = 2 if before.insns[slot].opcode == WIDE else 1
@@ -100,7 +100,7 @@ class Comparison:
                 self.sites.append(slot)
             elif not self._kept(at, place, functions):
                 found = recognise(rows, at, self.loaded.after, place, kernel)
-                if found is None:
+                if found is None or not self._calls_back(found):
                     self.strange.append(Strange(slot, place, "no pass that is known makes this of the instruction"))
                 else:
                     self.changes.append(found)
@@ -158,6 +158,12 @@ class Comparison:
         own = functions.get(at.insn.imm, "")
         known = {own, SYNONYMS.get(own, own)} | (functions_of(at.helper) if at.helper else set())
         return at.helper != "tail_call" and bool(name) and name in known
+
+    def _calls_back(self, change: Change) -> bool:
+        """What a patch calls is what the helper would have called back, as far as the model sees."""
+        seen = self.facts.callbacks.get(change.slot, ())
+        moved = self.loaded.read.moved
+        return CALLBACK not in change.bound or not seen or change.bound[CALLBACK] in {moved[start] for start in seen}
 
     def _removed(self, slot: int) -> None:
         """Known by what it was: whether it was reached is asked at the end (`_fallen`)."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from model.rewrite.other_alu import MISC
 from model.rewrite.other_functions import functions
-from model.rewrite.other_passes import CALL, HIGH, LOW, WIDE, At, Patch, Row, call, insn, same
+from model.rewrite.other_passes import CALL, CALLBACK, HIGH, LOW, WIDE, At, Patch, Row, call, insn, same
 
 LOOP = "inline_bpf_loop (kernel/bpf/verifier.c; kernel/bpf/fixups.c of 7.3)"
 KFUNC = "fixup_kfunc_call (kernel/bpf/verifier.c)"
@@ -29,13 +29,13 @@ def _kernel_function(at: At) -> bool:
 
 
 def _loop(at: At) -> Iterator[Patch]:
-    """`callback` is the distance to the callback; `r6` where r6 to r8 are kept, in the frame."""
+    """`r6` to `r8`: where these are kept, in the frame."""
     slots = ("r6", "r7", "r8")
     yield (
         *(insn(0xB5, 1, off=2, imm=MOST_LOOPS), insn(0xB4, 0, imm=TOO_BIG), insn(5, off=16)),
         *(insn(STX_DW, 10, 6 + number, off=name) for number, name in enumerate(slots)),
         *(insn(0xBF, 6, 1), insn(0xB4, 7), insn(0xBF, 8, 3), insn(0x3D, 7, 6, off=5)),
-        *(insn(0xBF, 1, 7), insn(0xBF, 2, 8), insn(CALL, 0, 1, imm="callback")),
+        *(insn(0xBF, 1, 7), insn(0xBF, 2, 8), insn(CALL, 0, 1, imm=CALLBACK)),
         *(insn(0x07, 7, imm=1), insn(0x15, 0, off=-6), insn(0xBF, 0, 7)),
         *(insn(LDX_DW, 6 + number, 10, off=name) for number, name in enumerate(slots)),
     )

@@ -17,7 +17,7 @@ from model.rewrite.sequence import Template
 CALL, EXIT, WIDE = 0x85, 0x95, 0x18
 AX = 11
 """BPF_REG_AX, which only patches use."""
-GOTO, LOW, HIGH = "goto ", "low &", "high &"
+GOTO, LOW, HIGH, CALLBACK = "goto ", "low &", "high &", "callback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Row:
     `source` is the kernel's function and where it was read. `patches` gives the sequences that may take the
     instruction's place; for changes that are too many to list, `shape` says whether instructions have their form.
     An unknown in a template is a name: "goto N" is the distance to slot N, "low &S" and "high &S" the halves of a
-    symbol's address; anything else is learned, and the same throughout.
+    symbol's address, "callback" the distance to a function of the program; anything else is learned, and the same throughout.
     """
 
     name: str
@@ -72,10 +72,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What sequences refer to: where slots went (`model.rewrite.patch.Patched.moved`), addresses by symbol."""
+    """What sequences refer to: where slots went (`model.rewrite.patch.Patched.moved`), addresses by symbol, and the
+    slots after where functions of the program start.
+    """
 
     moved: Sequence[int]
     places: Callable[[str], Sequence[int]]
+    starts: frozenset[int] = frozenset()
 
 
 def recognise(rows: Iterable[Row], at: At, after: Program, place: range, kernel: Kernel) -> Change | None:
@@ -118,6 +121,9 @@ def _fits(amount: Amount, found: int, bits: int, slot: int, bound: dict[str, int
     name = amount.terms[0]
     if name.startswith(GOTO):
         return slot + 1 + found == kernel.moved[int(name.removeprefix(GOTO))]
+    if name == CALLBACK:
+        bound[name] = slot + 1 + found
+        return bound[name] in kernel.starts
     value = found - amount.value
     return bound.setdefault(name, value) == value
 
