@@ -70,13 +70,12 @@ def read_back(live: Live, fd: int, before: Sequence[Insn]) -> ReadBack:
     for at in range(0, LINE_RECORD * count, LINE_RECORD):
         place, _, _, slot = struct.unpack_from("=IIII", lines, at)
         places[slot] = place
-    return ReadBack(insns, *_moved(before, insns, places))
+    return ReadBack(insns, *places_of(before, len(insns), places))
 
 
-def _moved(
-    before: Sequence[Insn], after: Sequence[Insn], places: Mapping[int, int]
-) -> tuple[tuple[int, ...], frozenset[int]]:
-    moved = [len(after)] * (len(before) + 1)
+def places_of(before: Sequence[Insn], length: int, places: Mapping[int, int]) -> tuple[tuple[int, ...], frozenset[int]]:
+    """`ReadBack.moved` and `removed`; `places` has the slot after of each slot before that a record is left of."""
+    moved = [length] * (len(before) + 1)
     removed = set()
     for slot in reversed(range(len(before))):
         if slot in places:
