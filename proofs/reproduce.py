@@ -5,7 +5,7 @@ as the kernel rewrites it, once with two maps that can reach it, so that the hel
 nothing, so both get the same answer from a right kernel.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -16,6 +16,7 @@ from model.errors import InputError
 from model.kernel.release import Release
 from proofs.obligation import Refuted
 from proofs.report.text import clean
+from proofs.reproduce_claims import Example, examples
 from proofs.site import Site
 from proofs.solver import Result
 
@@ -99,19 +100,31 @@ def of_sites(sites: Iterable[Site], release: Release) -> tuple[list[Case], list[
 def write(directory: str, made: tuple[list[Case], list[str]], release: Release, out: Console) -> None:
     """A directory for each case in `directory`, and a line about each. Raises `InputError` where it cannot write."""
     found, without = made
-    for case in found:
-        place = Path(directory) / case.name
+    whole = [Example(case.name, case.failing.what, files(case, release)) for case in found]
+    _write(directory, whole, [f"{name}: no call is known that shows it" for name in without], out)
+
+
+def write_all(directory: str, results: Sequence[Result], release: Release, out: Console) -> None:
+    """As `write`, for claims of any family."""
+    (found, without), (more, none) = cases(results, release), examples(results, release)
+    whole = [Example(case.name, case.failing.what, files(case, release)) for case in found] + more
+    _write(directory, whole, [*(f"{name}: no call is known that shows it" for name in without), *none], out)
+
+
+def _write(directory: str, found: Sequence[Example], without: Sequence[str], out: Console) -> None:
+    for one in found:
+        place = Path(directory) / one.name
         try:
             place.mkdir(parents=True, exist_ok=True)
-            for name, text in files(case, release).items():
+            for name, text in one.texts.items():
                 (place / name).write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(str(place), "", f"cannot be written: {error.strerror}") from None
-        out.print(clean(f"reproduce: {place}: {case.failing.what}"), markup=False, soft_wrap=True)
-    for name in without:
-        out.print(clean(f"reproduce: {name}: no call is known that shows it"), markup=False, soft_wrap=True)
+        out.print(clean(f"reproduce: {place}: {one.what}"), markup=False, soft_wrap=True)
+    for line in without:
+        out.print(clean(f"reproduce: {line}"), markup=False, soft_wrap=True)
     if not found and not without:
-        out.print("reproduce: no Dispatch claim is refuted: nothing to write", markup=False)
+        out.print("reproduce: no claim is refuted: nothing to write", markup=False)
 
 
 def files(case: Case, release: Release) -> dict[str, str]:

@@ -19,7 +19,7 @@ from proofs.commands.output import add_output, entries, finish, text_out
 from proofs.limit import Limit, interruptible
 from proofs.report.record import Report, setting, square_records
 from proofs.report.text import claims_report, console, release_report
-from proofs.solver import DEFAULT_TIMEOUT, Solver
+from proofs.solver import DEFAULT_TIMEOUT, Result, Solver
 
 SUMMARY = "check a kernel release, or programs in files"
 EXAMPLES = """\
@@ -64,7 +64,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="of the whole run; what is not decided by then is unknown (default: none)",
     )
     parser.add_argument(
-        "--reproduce", metavar="DIR", help="write programs that show each refuted Dispatch claim on a real kernel"
+        "--reproduce", metavar="DIR", help="write programs that show each refuted claim on a real kernel"
     )
     add_output(parser)
     tree = parser.add_argument_group("a kernel tree")
@@ -116,6 +116,7 @@ def _run(options: argparse.Namespace, limit: Limit) -> int:
     known, out = entries(options), text_out(options)
     solver = Solver(options.timeout, limit)
     report = Report(setting("check", [release], [chosen]))
+    results: list[Result] = []
     for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):
         started = perf_counter()
         if family == "dispatch":
@@ -130,12 +131,12 @@ def _run(options: argparse.Namespace, limit: Limit) -> int:
             if square.entries:
                 seconds = perf_counter() - started
                 claims_report(out, release, chosen, family, groups, verbose=options.verbose, seconds=seconds)
+        results += [result for entry in square.entries for result in entry.results]
         report.records += square_records(family, [square])
     if not report.records:
         raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
     if options.reproduce is not None:
-        from proofs.reproduce import cases, write
+        from proofs.reproduce import write_all
 
-        made = cases((result for cell in cells for result in cell.results), release)
-        write(options.reproduce, made, release, console())
+        write_all(options.reproduce, results, release, console())
     return finish(options, report, known, out)
