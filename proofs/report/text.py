@@ -121,7 +121,9 @@ def refutation(result: Result) -> list[str]:
 def reason(result: Result) -> str:
     """Why a refuted part fails, in a line; where the values say it all, which part it is."""
     part = result.obligation.part
-    return result.obligation.claim.reason(part) or f"the two sides differ in {part.replace('_', ' ')}"
+    head, _, path = part.partition("/")
+    where = f"{head}, on the path {path}" if head == "r0" and path else part.replace("_", " ")
+    return result.obligation.claim.reason(part) or f"the two sides differ in {where}"
 
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
