@@ -45,7 +45,9 @@ def test_walks(name: str) -> None:
 
 
 def test_the_path_of_a_lookup_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "--kernel", "6.12", "--claim", "inline", "--match", "inline/*/percpu_array/*/inner/r0/*"]) == 1
+    assert (
+        main(["check", "--kernel", "6.12", "--claim", "inline", "--match", "inline/*/percpu_array/*/inner/r0/*"]) == 1
+    )
     told = "the two sides differ in r0, on the path not-map_flags-&-BPF_F_INNER_MAP,bypass_spec_v1/1"
     assert f"  Reason: {told}\n" in capsys.readouterr().out
 
