@@ -59,6 +59,10 @@ def test_every_byte_of_a_load_must_have_been_written() -> None:
         made.load(STACK_BASE + 8, 8)
     with pytest.raises(Violation, match="uninitialised"):
         made.read(STACK_BASE, 8)
+    assert made.read(STACK_BASE + 8, 4) == b"\7\0\0\0"
+    for offset, size in ((8, 8), (12, 4), (11, 2), (7, 2)):
+        with pytest.raises(Violation, match="uninitialised"):
+            made.read(STACK_BASE + offset, size)
     made.write(STACK_BASE, bytes(16))
     assert made.load(STACK_BASE + 8, 8) == 0
     assert stack.known == bytearray(b"\1" * 16)
