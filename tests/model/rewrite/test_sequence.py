@@ -1,4 +1,4 @@
-"""The macros of include/linux/filter.h that a map_gen_lookup may use: the instruction of each, by RFC 9669's numbers."""
+"""The macros of include/linux/filter.h that a map_gen_lookup may use: each one's instruction, by RFC 9669's numbers."""
 
 import pytest
 
