@@ -200,6 +200,8 @@ class Comparison:
 
     def _fallen(self) -> Iterator[Strange]:
         """Instructions that are left, from which a way leads into code that was removed."""
+        if self.loaded.before.insns and self.lands(0) is None:
+            yield Strange(0, range(0), "the program's first instruction was removed")
         known = {change.slot for change in self.changes if change.row.name == "known branch"}
         for slot, place in self.places.items():
             insn = self.loaded.before.insns[slot]

@@ -49,13 +49,12 @@ class Command(IntEnum):
     MAP_GET_NEXT_KEY = 4
     PROG_LOAD = 5
     PROG_TEST_RUN = 10
-    PROG_GET_NEXT_ID = 11
-    MAP_GET_NEXT_ID = 12
+    PROG_GET_FD_BY_ID = 13
+    MAP_GET_FD_BY_ID = 14
     OBJ_GET_INFO_BY_FD = 15
     BTF_LOAD = 18
     MAP_LOOKUP_AND_DELETE_ELEM = 21
     MAP_FREEZE = 22
-    BTF_GET_NEXT_ID = 23
 
 
 class ProgramType(IntEnum):

@@ -8,7 +8,7 @@ the end, however that comes.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,6 +99,7 @@ class _Run:
             self.total.add(answer)
             self.exits.add(answer.exit)
         self.say([*tally.lines(name), ""])
+        self.out.file.flush()  # a reader of a pipe sees each file when it is done
 
     def say(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -112,7 +113,8 @@ class _Run:
 
 
 def run(options: argparse.Namespace) -> int:
-    given = [_read(path, options) for path in options.files]
+    helpers = load_release("newest").helper_ids
+    given = [_read(path, options, helpers) for path in options.files]
     release, chosen = kernel(options.kernel), abi(MACHINES.get(machine(), machine()))
     limit = Limit(options.time_limit)
     solver = Solver(options.timeout, limit)
@@ -154,11 +156,11 @@ def _exit(done: _Run, limit: Limit) -> int:
 Given = tuple[elf.Parts | None, Object, list[int]]
 
 
-def _read(path: str, options: argparse.Namespace) -> Given:
+def _read(path: str, options: argparse.Namespace, helpers: Mapping[str, int]) -> Given:
     """All files are read before the first program is loaded. Raises `InputError`."""
     data = read_bytes(path)
     parts = elf.parts(data, path) if data.startswith(b"\x7fELF") else None
-    found = parts.found if parts is not None else load_bytes(data, path, maps={}, helper_ids=helper_ids())
+    found = parts.found if parts is not None else load_bytes(data, path, maps={}, helper_ids=helpers)
     if any(program.form is Form.XLATED for program in found.programs):
         raise InputError(path, "", "expected programs as they are loaded, found a kernel's dump")
     wanted = [
@@ -169,10 +171,6 @@ def _read(path: str, options: argparse.Namespace) -> Given:
     if not wanted:
         raise InputError(path, "", "expected a program in it that fits --section and --program")
     return parts, found, wanted
-
-
-def helper_ids() -> dict[str, int]:
-    return dict(load_release("newest").helper_ids)
 
 
 def _jit() -> bool:
