@@ -43,7 +43,7 @@ class Result:
     evidence: Evidence
 
 
-class _Query:
+class Query:
     """One claim over terms."""
 
     def __init__(self, claim: Claim, timeout: float, over: str) -> None:
@@ -56,6 +56,7 @@ class _Query:
         self.known = [*self.world.assumptions, *(self.products.axioms() if self.products is not None else ())]
         self.states = self._solver(*self.known)
         self.seen: set[tuple[str, bool]] = set()
+        self.proved: set[str] = set()
         self.found: list[Counterexample] = []
 
     @cached_property
@@ -90,6 +91,8 @@ class _Query:
     def valid(self, part: str) -> Verdict:
         solver, found = self._failing(part, lambda state: replays(self.claim, part, state))
         if found is None:
+            if len(solver.assertions()) == len(self.known) + 1:  # without the real products of some values
+                self.proved.add(part)
             return self.open or Proved()
         return found if isinstance(found, Unknown) else Refuted(self._read(self._readable(solver, found, part)))
 
@@ -103,11 +106,12 @@ class _Query:
     def _failing(
         self, part: str, real: Callable[[Counterexample], bool]
     ) -> tuple[z3.Solver, z3.ModelRef | Unknown | None]:
-        claimed = self.parts[part]
-        if isinstance(self.world, IntegerWorld):
-            claimed = z3.And(claimed, *self.world.fits)
-        solver = self._solver(*self.known, z3.Not(claimed))
+        solver = self._solver(*self.known, self.denied(part))
         return solver, self._search(solver, [], real)
+
+    def denied(self, part: str) -> Truth:
+        claimed = self.parts[part]
+        return z3.Not(z3.And(claimed, *self.world.fits) if isinstance(self.world, IntegerWorld) else claimed)
 
     def reached(self, part: str) -> Verdict:
         """`Proved`: some state takes the path whose condition is `part`."""
@@ -198,7 +202,7 @@ class Solver:
         """`timeout` is for one query, in seconds; what is not decided when `limit` is over stays unknown."""
         self._timeout = timeout
         self._limit = Limit() if limit is None else limit
-        self._queries: dict[tuple[Claim, str], _Query | NoRule] = {}
+        self._queries: dict[tuple[Claim, str], Query | NoRule] = {}
         self._planted: dict[tuple[Claim, Claim], _Planted] = {}
         self._decided: dict[tuple[Claim, str, str, str, str], tuple[Verdict, Evidence]] = {}
 
@@ -250,8 +254,8 @@ class Solver:
             planted = claim.planted(obligation.part)
         except Unsupported as hole:
             return NoRule(f"no fault to plant: {hole}")
-        query = self._query(claim, obligation.over)
-        if isinstance(query, _Query):
+        query = self.query(claim, obligation.over)
+        if isinstance(query, Query):
             if obligation.path:
                 query.reached(obligation.path)  # finds a state on the path
             trial = self._planted.setdefault((claim, planted), _Planted(planted, set()))
@@ -269,25 +273,25 @@ class Solver:
         if isinstance(verdict, Proved):
             return verdict, Evidence(assumptions=True, path="reached")
         if verdict == NoRule(NOWHERE) and obligation.expect == "path":
-            query = self._query(obligation.claim, obligation.over)
-            dead = isinstance(query, _Query) and query.dead(part)
+            query = self.query(obligation.claim, obligation.over)
+            dead = isinstance(query, Query) and query.dead(part)
             return Proved(), Evidence(assumptions=True, path="dead" if dead else "excluded")
         return verdict, Evidence()
 
-    def _asked(self, claim: Claim, over: str, ask: Callable[[_Query], Verdict]) -> Verdict:
+    def _asked(self, claim: Claim, over: str, ask: Callable[[Query], Verdict]) -> Verdict:
         """The answer over `over`; one that is open or rests on products as an unknown function is asked for again."""
-        query = self._query(claim, over)
+        query = self.query(claim, over)
         verdict = query if isinstance(query, NoRule) else ask(query)
         if over != "products" or isinstance(verdict, Proved | Refuted):
             return verdict
         return self._asked(claim, "words", ask)
 
-    def _query(self, claim: Claim, over: str) -> _Query | NoRule:
+    def query(self, claim: Claim, over: str) -> Query | NoRule:
         key = (claim, over)
         query = self._queries.get(key)
         if query is None:
             try:
-                query = _Query(claim, min(self._timeout, self._limit.left), over)
+                query = Query(claim, min(self._timeout, self._limit.left), over)
             except Unsupported as hole:
                 query = NoRule(str(hole))
             self._queries[key] = query
