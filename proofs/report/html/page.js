@@ -126,6 +126,12 @@
       canvas.scrollTop = level * scale - canvas.clientHeight / 2;
     };
     const fit = () => zoom(Math.min(canvas.clientWidth / wide, (0.78 * window.innerHeight) / high, 1));
+    const entry = picture.querySelector(".n text");
+    const home = () => {
+      canvas.scrollLeft = entry ? Number(entry.getAttribute("x")) * scale - canvas.clientWidth / 2 : 0;
+    };
+    canvas.closest("details").addEventListener("toggle", home, { once: true });
+    home();
     const actions = {
       "+": () => zoom(scale * 1.25),
       "=": () => zoom(scale * 1.25),

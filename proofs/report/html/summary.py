@@ -8,6 +8,7 @@ from proofs.report.html.claims import subject
 from proofs.report.html.elements import Markup, element, joined, lines
 from proofs.report.html.verdicts import VERDICTS, tally
 from proofs.report.record import Record, Report, Subject
+from proofs.report.text import clean
 
 FILTERS = (("filter", "Verdict"), ("kernel", "Kernel"), ("abi", "ABI"), ("map", "Map type"), ("helper", "Helper"))
 """Keys of the fragment, and their labels, in the order of the columns of the table of claims."""
@@ -16,9 +17,11 @@ FILTERS = (("filter", "Verdict"), ("kernel", "Kernel"), ("abi", "ABI"), ("map", 
 def head(report: Report, version: str) -> Markup:
     setting = report.setting
     kernels = ", ".join(f"{name} ({number})" for name, number, _ in setting.releases)
+    known = sum(bool(record.baseline) for record in report.records)
+    told = f", {known} refuted as the baseline says" if known else ""
     made = [
         element("h1", f"bpf-devirt {setting.command}"),
-        element("p", tally(report.count()), f" of {len(report.records)} claims", class_="total"),
+        element("p", tally(report.count()), f" of {len(report.records)} claims{told}", class_="total"),
         element(
             "dl",
             *(
@@ -115,5 +118,5 @@ def _cell(keys: tuple[str, str], row: str, column: str, counts: Counter[str]) ->
     """The counts as a link that sets the filters to this row and column."""
     if not counts:
         return element("td", "–")
-    link = f"#{keys[0]}={quote(row)}&{keys[1]}={quote(column)}"
+    link = f"#{keys[0]}={quote(clean(row))}&{keys[1]}={quote(clean(column))}"
     return element("td", element("a", tally(counts), href=link), data_r=row, data_c=column)
