@@ -3,12 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from live_fakes import DISTANCES, Damage, answer
+from live_fakes import DISTANCES, RELEASE, Damage, answer
 
 from model.isa.insn import Insn
+from model.kernel.abi import ABIS
+from model.rewrite.other_alu import ROWS
+from proofs.live_rows import RowClaims, named
 from proofs.obligation import Proved, Refuted, Unknown
 from proofs.outcome import Exit
+from proofs.properties.inline_cases import inline_claim
 from proofs.report.live import lines
+from proofs.solver import Solver
 
 HASH = """
 .map h hash 4 8 16
@@ -196,3 +201,36 @@ def test_a_branch_that_is_not_known_may_not_go() -> None:
     found = answer(text, drop(1, 2, 3), moved=moved, removed=removed)
     assert isinstance(found.verdict, Unknown)
     assert "known branch" in found.verdict.reason or "never reached" in found.verdict.reason
+
+
+def test_a_guard_is_claimed_once_for_all_registers() -> None:
+    """r3 /= r7 and r8 /= r2 are one claim; r5 /= r5 is another, and so is a guard that tests the wrong register."""
+
+    def guard(dst: int, src: int, tested: int) -> tuple[Insn, tuple[Insn, ...]]:
+        insn = Insn(0x3F, dst, src)
+        return insn, (Insn(0x55, tested, off=2), Insn(0xAC, dst, dst), Insn(0x05, off=1), insn)
+
+    assert named(*guard(3, 7, 7)) == named(*guard(8, 2, 2)) == named(*guard(1, 2, 2))
+    assert named(*guard(5, 5, 5)) == named(*guard(9, 9, 9)) != named(*guard(1, 2, 2))
+    assert named(*guard(3, 7, 3)) != named(*guard(3, 7, 7))
+    assert named(*guard(3, 7, 6)) == guard(3, 7, 6)  # r6 is neither
+
+
+def test_a_guard_is_proved_and_a_wrong_one_is_refuted() -> None:
+    claims = RowClaims(RELEASE, ABIS["x86_64"], Solver(20))
+    row = next(one for one in ROWS if one.name == "division guard")
+    insn = Insn(0x3C, 3, 7)
+    right = (Insn(0x56, 7, off=2), Insn(0xAC, 3, 3), Insn(0x05, off=1), insn)
+    wrong = (Insn(0x56, 7, off=2), Insn(0xB4, 3, imm=1), Insn(0x05, off=1), insn)  # x / 0 = 1
+    assert isinstance(claims(row, insn, right), Proved)
+    assert isinstance(claims(row, insn, wrong), Refuted)
+    assert claims(next(one for one in ROWS if one.name == "speculation mask"), insn, right) is None
+
+
+def test_a_release_by_another_name_has_the_rules_of_its_version() -> None:
+    """What the template of an inner map has differs by version; a running kernel's release is called `running`."""
+    renamed = replace(RELEASE, name="running")
+    claims = [inline_claim(one, ABIS["x86_64"], "array", inner=True) for one in (RELEASE, renamed)]
+    assert claims[0].copied == claims[1].copied
+    assert claims[0].allocation == claims[1].allocation
+    assert "elem_size" in claims[0].copied
