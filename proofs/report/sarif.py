@@ -5,6 +5,7 @@ file; a claim on a release has the release file's name as its location.
 """
 
 import json
+import os
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
@@ -73,7 +74,7 @@ def _result(record: Record, rule: int) -> dict[str, Any]:
         "level": "note" if record.baseline else LEVELS[record.verdict],
         "message": {"text": "\n".join(said)},
         "locations": [_location(record)],
-        "partialFingerprints": {"obligation/v1": sha256(record.name.encode()).hexdigest()},
+        "partialFingerprints": {"obligation/v1": sha256(record.name.encode(errors="surrogatepass")).hexdigest()},
     }
     if record.baseline:
         value["suppressions"] = [{"kind": "external", "justification": clean(record.baseline)}]
@@ -94,4 +95,5 @@ def _location(record: Record) -> dict[str, Any]:
 def _uri(file: str) -> str:
     """A relative reference, or file:// for an absolute path (RFC 3986: what is not plain is escaped)."""
     path = PurePath(file).as_posix()
-    return f"file://{quote(path)}" if path.startswith("/") else quote(path)
+    escaped = quote(os.fsencode(path))
+    return f"file://{escaped}" if path.startswith("/") else escaped

@@ -166,6 +166,15 @@ def test_what_the_input_is_called_stays_text(form: str, tmp_path: Path, capsys: 
         json.loads(printed)
 
 
+@pytest.mark.parametrize("form", [*FORMATS, "html", "text"])
+def test_a_file_may_have_any_bytes_in_its_name(form: str, tmp_path: Path) -> None:
+    place = tmp_path / "a\udcff.asm"  # the byte 0xff: no UTF-8
+    place.write_text(PROGRAM, encoding="utf-8")
+    assert main(["check", "--kernel", "6.1", str(place), "--format", form, "-o", str(tmp_path / "report")]) == 1
+    text = (tmp_path / "report").read_text(encoding="utf-8")
+    assert "a%FF.asm" in text if form == "sarif" else "\\udcff.asm" in text
+
+
 @pytest.mark.parametrize("place", ["/nowhere/x", "/proc/x"])
 def test_a_file_that_cannot_be_written_is_one_line(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CASES["proved"], "--format", "json", "-o", place]) == 2
