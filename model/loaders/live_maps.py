@@ -15,7 +15,9 @@ from model.loaders.live import Command, Live, Refused
 from model.program import Map
 
 READ_ONLY = 1 << 7  # BPF_F_RDONLY_PROG
-PERF_EVENT_ARRAY = 4
+PERF_EVENT_ARRAY, STACK_TRACE = 4, 7
+STACK_BYTES = 8 * 127
+"""Of a stack trace, where the object leaves it to the program that loads it: PERF_MAX_STACK_DEPTH addresses."""
 UNTYPED = frozenset(
     {"perf_event_array", "cgroup_array", "stack_trace", "array_of_maps", "hash_of_maps", "devmap", "devmap_hash"}
     | {"cpumap", "xskmap", "sockmap", "sockhash", "queue", "stack", "prog_array"}
@@ -83,6 +85,11 @@ class Maps:
 
     def _sized(self, wanted: Map) -> Map:
         """The map with the sizes that a loader sets at run time, where the object has none."""
+        if wanted.type_number == STACK_TRACE and not wanted.value_size:
+            self.notes.append(
+                f"map {wanted.name}: the value's size is not told, {STACK_BYTES} bytes taken"
+            )
+            wanted = replace(wanted, key_size=wanted.key_size or 4, value_size=STACK_BYTES)
         if wanted.max_entries or wanted.type in ("sk_storage", "inode_storage", "task_storage", "cgrp_storage"):
             return replace(wanted, max_entries=wanted.max_entries or 0)
         entries = (os.cpu_count() or 1) if wanted.type_number == PERF_EVENT_ARRAY else 1

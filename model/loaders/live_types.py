@@ -22,7 +22,7 @@ NAME = "extern_of_object"
 
 
 def for_kernel(elf: ElfFile, btf: Btf) -> bytes:
-    """The section .BTF with every size and offset in it."""
+    """The section .BTF with every size and offset in it. InputError where they are more than it holds."""
     section = next(one for one in elf.sections if one.name == ".BTF" and one.size)
     draft = _Draft(bytes(section.data), elf, btf)
     for name, number in btf.datasecs.items():
@@ -49,6 +49,9 @@ class _Draft:
             return
         places = self.elf.symbol_values(home)
         rows = [(places.get(self.btf.type(v.type).name, v.offset), v) for v in self.btf.variables(found)]
+        last = max([home.size, *(offset for offset, _ in rows)])
+        if last >= 1 << 32:
+            raise self.elf.error(home, None, f"expected less than 4 GiB, found a size or a variable at {last:#x}")
         self._rows(found, [(v.type, offset, v.size) for offset, v in sorted(rows, key=lambda row: row[0])], home.size)
 
     def _rows(self, found: Type, rows: Sequence[tuple[int, int, int]], size: int) -> None:

@@ -2,11 +2,12 @@
 
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from model.errors import Unsupported
+from model.errors import InputError, Unsupported
 from model.isa.insn import Insn
 from model.loaders import assembly, elf
 from model.loaders.btf import Btf, Kind
@@ -85,6 +86,14 @@ def test_data_sections_get_sizes_and_offsets() -> None:
         rows = fixed.variables(one)
         assert [row.offset for row in rows] == sorted(row.offset for row in rows)
         assert all(row.offset + row.size <= one.target for row in rows)
+
+
+def test_an_offset_that_btf_cannot_hold_is_refused() -> None:
+    found = parts("global_data.o")
+    assert found.btf is not None
+    far = tuple(replace(one, value=1 << 40) if one.type == 1 else one for one in found.elf.symbols)
+    with pytest.raises(InputError, match="expected less than 4 GiB"):
+        for_kernel(replace(found.elf, symbols=far), found.btf)
 
 
 def test_what_is_outside_of_an_object_is_a_variable_of_four_bytes() -> None:
