@@ -86,9 +86,7 @@ class Maps:
     def _sized(self, wanted: Map) -> Map:
         """The map with the sizes that a loader sets at run time, where the object has none."""
         if wanted.type_number == STACK_TRACE and not wanted.value_size:
-            self.notes.append(
-                f"map {wanted.name}: the value's size is not told, {STACK_BYTES} bytes taken"
-            )
+            self.notes.append(f"map {wanted.name}: the value's size is not told, {STACK_BYTES} bytes taken")
             wanted = replace(wanted, key_size=wanted.key_size or 4, value_size=STACK_BYTES)
         if wanted.max_entries or wanted.type in ("sk_storage", "inode_storage", "task_storage", "cgrp_storage"):
             return replace(wanted, max_entries=wanted.max_entries or 0)
