@@ -51,7 +51,10 @@ def layered(widths: Sequence[int], edges: Sequence[Edge]) -> Layout:
     right = max((x + w // 2 for (x, _), w in zip(places, sizes, strict=True)), default=0) + MARGIN
     loops = any(s == t for s, t in edges)
     return Layout(
-        tuple(places[: len(widths)]), tuple(routes), right + (LAYER if loops else 0), 2 * MARGIN + LAYER * len(rows)
+        tuple(places[: len(widths)]),
+        tuple(routes),
+        right + (LAYER if loops else 0),
+        2 * MARGIN + HEIGHT + LAYER * (len(rows) - 1),
     )
 
 
