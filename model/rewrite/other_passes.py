@@ -42,7 +42,8 @@ class Row:
     `source` is the kernel's function and where it was read. `patches` gives the sequences that may take the
     instruction's place; for changes that are too many to list, `shape` says whether instructions have their form.
     An unknown in a template is a name: "goto N" is the distance to slot N, "low &S" and "high &S" the halves of a
-    symbol's address, "callback" the distance to a function of the program; anything else is learned, and the same throughout.
+    symbol's address, "callback" the distance to a function of the program; anything else is learned, and the same
+    throughout.
     """
 
     name: str
