@@ -7,6 +7,7 @@ them, and z3 itself not all.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import z3
 
@@ -22,8 +23,7 @@ WORDS = (
 INTEGERS = ("+", "-", "*", "<", "<=", ">", ">=")
 SAME = frozenset((*CORE, *WORDS, *INTEGERS))
 """Functions that z3 and SMT-LIB's theories Core, FixedSizeBitVectors and Ints call the same; z3's `if` is `ite`."""
-INDEXED = {"extract": 2, "zero_extend": 1, "sign_extend": 1}
-"""Functions with numbers in their names, and how many."""
+INDEXED = ("extract", "zero_extend", "sign_extend")
 LONG = 160  # characters of a term that is given a name, so that no line is nested deeply
 
 
@@ -36,6 +36,7 @@ class _Node:
     arguments: tuple[int, ...]
     sort: str
     term: Term  # kept: z3 gives the numbers of terms that are gone to others
+    mark: bytes  # equal for equal terms, whatever their numbers
 
 
 class Printer:
@@ -70,36 +71,33 @@ class Printer:
         return "\n".join([*lines, "(check-sat)", ""])
 
     def _number(self, root: Term) -> int:
-        """Notes the term and all below it."""
-        stack = [root]
+        """Notes the term and all below it, arguments first."""
+        stack = [(root, False)]
         while stack:
-            term = stack.pop()
-            number = term.get_id()
-            if number not in self._nodes:
-                below = term.children()
-                self._nodes[number] = self._node(term, below)
-                stack += below
+            term, done = stack.pop()
+            if done:
+                self._nodes[term.get_id()] = self._node(term)
+            elif term.get_id() not in self._nodes:
+                stack.append((term, True))
+                stack += [(argument, False) for argument in term.children()]
         return int(root.get_id())
 
-    def _node(self, term: Term, below: list[Term]) -> _Node:
-        arguments = tuple(argument.get_id() for argument in below)
-        sort = _sort(term.sort())
-        if z3.is_bv_value(term):
-            width = term.size()
-            text = f"#b{term.as_long():0{width}b}" if width % 4 else f"#x{term.as_long():0{width // 4}x}"
-            return _Node(text, None, arguments, sort, term)
-        if z3.is_int_value(term):
-            value = term.as_long()
-            return _Node(str(value) if value >= 0 else f"(- {-value})", None, arguments, sort, term)
-        function = term.decl() if z3.is_app(term) else None
-        if function is not None and function.kind() == z3.Z3_OP_UNINTERPRETED:
-            return _Node("", self._declare(function), arguments, sort, term)
-        head = _operation(function)
-        if head in ("and", "or") and len(arguments) == 0:
+    def _node(self, term: Term) -> _Node:
+        arguments = tuple(argument.get_id() for argument in term.children())
+        declared = z3.is_app(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED
+        function = self._declare(term.decl()) if declared else None
+        head = _head(term) if function is None else ""
+        if head in ("=", "distinct"):  # z3 has their arguments in the order in which it met them
+            arguments = tuple(sorted(arguments, key=lambda number: self._nodes[number].mark))
+        elif head in ("and", "or") and not arguments:
             head = "true" if head == "and" else "false"
         elif head in ("and", "or") and len(arguments) == 1:
-            arguments *= 2  # `and` takes two at least
-        return _Node(head, None, arguments, sort, term)
+            arguments *= 2  # they take two at least
+        named = head if function is None else repr(self._declared[function])
+        mark = blake2b(named.encode(), digest_size=16)
+        for argument in arguments:
+            mark.update(self._nodes[argument].mark)
+        return _Node(head, function, arguments, _sort(term.sort()), term, mark.digest())
 
     def _declare(self, function: z3.FuncDeclRef) -> int:
         key = int(function.get_id())
@@ -145,10 +143,16 @@ class Printer:
         return symbols
 
 
-def _operation(function: z3.FuncDeclRef | None) -> str:
-    name = "a quantifier" if function is None else str(function.name())
-    if function is not None and name in INDEXED:
-        return f"(_ {name} {' '.join(str(index) for index in function.params())})"
+def _head(term: Term) -> str:
+    """What stands in front of the arguments, or a number."""
+    if z3.is_bv_value(term):
+        width = term.size()
+        return f"#b{term.as_long():0{width}b}" if width % 4 else f"#x{term.as_long():0{width // 4}x}"
+    if z3.is_int_value(term):
+        return str(term.as_long()) if term.as_long() >= 0 else f"(- {-term.as_long()})"
+    name = str(term.decl().name()) if z3.is_app(term) else "a quantifier"
+    if name in INDEXED:
+        return f"(_ {name} {' '.join(map(str, term.decl().params()))})"
     if name == "if":
         return "ite"
     if name not in SAME:
