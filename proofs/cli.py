@@ -28,6 +28,7 @@ COMMANDS = (
     "live",
     "bench",
     "vm",
+    "recheck",
 )
 DESCRIPTION = """\
 Checks the claim of the Linux BPF verifier's devirtualization of map helper calls: the program after the

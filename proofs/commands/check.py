@@ -13,13 +13,14 @@ from proofs.check_claims import FAMILIES
 from proofs.check_claims import check as check_claims
 from proofs.check_matrix import Square, of_cells, of_groups
 from proofs.check_release import check as check_release
+from proofs.commands.artefacts import add_artefacts, keep, ready
 from proofs.commands.inputs import add_selection
 from proofs.commands.options import abis, add_kernel, kernels, positive_seconds
 from proofs.commands.output import add_output, entries, finish, text_out
 from proofs.limit import Limit, interruptible
 from proofs.report.record import Report, setting, square_records
 from proofs.report.text import claims_report, console, release_report
-from proofs.solver import DEFAULT_TIMEOUT, Result, Solver
+from proofs.solver import DEFAULT_TIMEOUT, Solver
 
 SUMMARY = "check a kernel release, or programs in files"
 EXAMPLES = """\
@@ -67,6 +68,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--reproduce", metavar="DIR", help="write programs that show each refuted claim on a real kernel"
     )
     add_output(parser)
+    add_artefacts(parser)
     tree = parser.add_argument_group("a kernel tree")
     tree.add_argument("--tree", metavar="TREE", help="what a kernel source tree changes in the verdicts (all claims)")
     tree.add_argument(
@@ -91,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, limit: Limit) -> int:
     if options.against is not None and options.tree is None:
         raise InputError("--against", "", "expected --tree TREE with it")
+    ready(options)
     if options.tree is not None:
         from proofs.commands.check_tree import run as run_tree
 
@@ -116,7 +119,7 @@ def _run(options: argparse.Namespace, limit: Limit) -> int:
     known, out = entries(options), text_out(options)
     solver = Solver(options.timeout, limit)
     report = Report(setting("check", [release], [chosen]))
-    results: list[Result] = []
+    squares: list[Square] = []
     for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):
         started = perf_counter()
         if family == "dispatch":
@@ -131,12 +134,14 @@ def _run(options: argparse.Namespace, limit: Limit) -> int:
             if square.entries:
                 seconds = perf_counter() - started
                 claims_report(out, release, chosen, family, groups, verbose=options.verbose, seconds=seconds)
-        results += [result for entry in square.entries for result in entry.results]
+        squares.append(square)
         report.records += square_records(family, [square])
     if not report.records:
         raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
     if options.reproduce is not None:
         from proofs.reproduce import write_all
 
+        results = [result for square in squares for entry in square.entries for result in entry.results]
         write_all(options.reproduce, results, release, console())
+    keep(options, squares, solver)
     return finish(options, report, known, out)

@@ -14,7 +14,8 @@ from model.kernel.data import available, load_release
 from model.kernel.release import Release
 from proofs.causes import numbers
 from proofs.check_claims import FAMILIES
-from proofs.check_matrix import check, groups, verdicts
+from proofs.check_matrix import Square, check, groups, verdicts
+from proofs.commands.artefacts import keep
 from proofs.commands.output import entries, finish, text_out
 from proofs.limit import Limit
 from proofs.report.matrix import matrix_report
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace, releases: Sequence[Release], abis: Sequence
     releases = sorted(releases, key=lambda release: numbers(release.version))
     known, out = entries(options), text_out(options)
     solver = Solver(options.timeout, limit)
-    report = Report(setting("check", releases, abis))
+    report, kept = Report(setting("check", releases, abis)), list[Square]()
     everyone = [*map(load_release, available()), *releases]
     others = list({release.name: release for release in everyone}.values())
     for family in ("dispatch", *FAMILIES) if options.claim == "all" else (options.claim,):
@@ -42,8 +43,10 @@ def run(options: argparse.Namespace, releases: Sequence[Release], abis: Sequence
             seconds = perf_counter() - started
             matrix_report(out, family, squares, causes, verbose=options.verbose, seconds=seconds)
         report.records += square_records(family, squares)
+        kept += squares
     if not report.records:
         raise InputError("--match", str(options.match), "expected a glob that fits an obligation (see --verbose)")
+    keep(options, kept, solver)
     return finish(options, report, known, out)
 
 
