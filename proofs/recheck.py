@@ -26,6 +26,7 @@ class Checked:
     task: Task
     answer: str = ""
     proof: str = ""
+    unchecked: str = ""  # why the proof could not be checked to its end
     seconds: float = 0.0  # of the solver on its formula
 
     @property
@@ -39,12 +40,11 @@ class Checked:
 
     @property
     def told(self) -> str:
-        expected = f"expected {self.entry.expected}"
         found = [f"found {self.answer}"] if self.answer else []
-        found += (
-            [f"its proof {self.proof if self.proof == 'holds' else f'is refused: {self.proof}'}"] if self.proof else []
-        )
-        return f"{expected}, {', '.join(found) or self.entry.reason or 'and no proof'}"
+        found += ["its proof holds"] if self.proof == "holds" else []
+        found += [f"its proof is refused: {self.proof}"] if self.proof not in ("", "holds") else []
+        found += [f"its proof was not checked: {self.unchecked}"] if self.unchecked else []
+        return f"expected {self.entry.expected}, {', '.join(found) or self.entry.reason or 'and no proof'}"
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def _proofs(found: Found, jobs: int, timeout: float, tell: Callable[[str], None]
     tasks = list(groups)
     for done in each(holds, tasks, jobs, timeout):
         for one in groups[tasks[done.number]]:
-            one.proof = done.answer or done.failed
+            one.proof, one.unchecked = done.answer, done.failed
         found.slowest.append((done.seconds, f"{groups[tasks[done.number]][0].entry.name} (proof)"))
         tell(groups[tasks[done.number]][0].entry.name)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from model.errors import InputError
 from proofs.cnf import Clauses, clauses
 from proofs.drup import BadProof, check
 from proofs.gates import TooLarge
@@ -123,6 +124,8 @@ def holds(task: Task) -> str:
     """ "holds", or why the kept proof proves nothing."""
     try:
         check(clauses(task.text).clauses, task.proof.splitlines())
-    except (BadProof, TooLarge) as error:
-        return str(error) or "too many clauses"
+    except (BadProof, InputError) as error:
+        return str(error)
+    except TooLarge:
+        return "too many clauses"
     return "holds"

@@ -355,6 +355,16 @@ def test_a_proof_of_another_formula_is_refused(
     assert f"DISAGREES: {R0}: expected unsat, its proof is refused" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("given", [["--proofs"], ["--solver", "z3"]])
+def test_what_time_does_not_suffice_for_stays_open(
+    given: list[str], proved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recheck", str(proved), *given, "--match", R0, "--timeout", "0.001"]) == 3
+    out = capsys.readouterr().out
+    assert f"open: {R0}: expected unsat, " in out
+    assert "time: 0.001 s" in out
+
+
 def sleeping(seconds: float) -> str:
     time.sleep(seconds)
     return "woke"
