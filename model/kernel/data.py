@@ -74,8 +74,12 @@ def read_json(text: str, file: str) -> object:
 
 
 def dump_release(release: Release) -> str:
-    """The file's text: same release, same bytes. ValueError where one C type text has two meanings."""
-    return _layout(encode_release(release), 0) + "\n"
+    """The file's text: same release, same bytes. ValueError where one C type text has two meanings.
+
+    What is not printable (C sources hold any byte) is escaped, as RFC 8259 section 7 has it.
+    """
+    text = _layout(encode_release(release), 0)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text) + "\n"
 
 
 def _room() -> "resources.abc.Traversable":

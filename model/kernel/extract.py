@@ -18,6 +18,7 @@ from model.kernel.extract_returns import read_returns
 from model.kernel.extract_rewrites import read_rewrites
 from model.kernel.extract_types import TYPES, read_map_types, read_numbers
 from model.kernel.extract_verifier import poison_for_each, read_acceptance
+from model.kernel.nesting import bounded
 from model.kernel.release import (
     Apply,
     Decline,
@@ -212,10 +213,12 @@ def _sequences(
     for key, code in _bodies(tree, tables, functions, GEN_LOOKUP):
         structs = Structs(tree, look, (code.file,))
         try:
-            lookups[key] = read_gen_lookup(code, look, structs, notes)
+            lookup = read_gen_lookup(code, look, structs, notes)
+            bounded(lookup)
         except Unread as error:
             notes.add(code.file, code.line, f"{key}: {error}")
             continue
+        lookups[key] = lookup
         for place in _offsets(lookups[key].body):
             try:
                 layout[f"struct {place.struct}.{place.member}"] = structs.offset(place.struct, place.member)

@@ -32,6 +32,7 @@ from model.kernel.c_types import Lookup
 from model.kernel.extract_c_body_expr import MACROS, Scope, read_expr, read_place
 from model.kernel.extract_c_body_types import declared, read_c_type
 from model.kernel.extract_walk import EFFECTLESS, MACRO, read_effect, read_walk
+from model.kernel.nesting import bounded
 from model.kernel.release import Emit, Function, GenLookup, If, Name, OpsTable, Statement
 
 ANNOTATION = re.compile(
@@ -78,6 +79,7 @@ def read_bodies(
             break
         try:
             body = _body(tree, name, file, name in unknown, look, constants)
+            bounded(body)
         except Unread as error:
             notes.add(file, 1, f"{name}: {error}")
             continue

@@ -356,6 +356,24 @@ def test_nested_without_end_is_refused(tmp_path: Path) -> None:
             assert extract(tree).name == "9.4"
 
 
+@pytest.mark.parametrize(("levels", "noted"), [(10, False), (60, True), (200, True)])
+def test_what_a_release_file_does_not_hold_is_not_read(tmp_path: Path, levels: int, noted: bool) -> None:
+    """Branches in one another: read, written and read again, or named and left out."""
+    deep = "if (map->trusted) { " * levels + "*insn++ = BPF_LDX_MEM(BPF_W, ret, at, 0);" + " }" * levels
+    release = extract(write_tree(tmp_path, (BOX, "BUILD_BUG_ON(sizeof(u32) != 4);", deep)))
+    assert any("box_gen: nested in more than 40 levels" in note for note in release.unread) is noted
+    assert ("box_gen" in release.gen_lookup) is not noted
+    assert read_release(dump_release(release), "x") == release
+
+
+@pytest.mark.parametrize("char", ["\x9b", "\u2028", "\U000e0001"])
+def test_what_is_not_printable_is_escaped(tmp_path: Path, char: str) -> None:
+    release = extract(write_tree(tmp_path, (BOX, "BUILD_BUG_ON(sizeof(u32) != 4);", f'odd("{char}");')))
+    text = dump_release(release)
+    assert all(one.isprintable() or one == "\n" for one in text)
+    assert read_release(text, "x") == release
+
+
 SOURCES = sorted(file for file in FILES if file.endswith((".c", ".h")) or file == "Makefile")
 
 
