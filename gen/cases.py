@@ -40,7 +40,7 @@ def read(text: str, file: str) -> Generated:
         if not _MARK.match(line):
             continue
         if found := _INPUT.fullmatch(line):
-            inputs = tuple(int(word, 0) for word in found[1].split())
+            inputs = tuple(int(word, 16 if word.startswith("0x") else 10) for word in found[1].split())
         elif (found := _ENTRY.fullmatch(line)) and len(entries) < MOST_ENTRIES:
             key = "" if found[2] == "-" else found[2]
             entries.append(Entry(found[1], bytes.fromhex(key), bytes.fromhex(found[3])))

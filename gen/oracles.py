@@ -96,7 +96,7 @@ def on_machine(
         if map_.inner is not None:
             kernel.put_inner(maps[map_.name], bytes(map_.key_size or 0), kernel.map(map_.inner))
     for entry in made.entries:
-        _known(entry, maps)
+        fits(entry, side.maps, "case")
         put(kernel, maps[entry.map], entry.key, entry.value)
     words = b"".join(word.to_bytes(8, memory.order) for word in made.inputs)
     values = memory.find(maps[IO.name].address + ARRAY_VALUE, len(words))
@@ -108,9 +108,15 @@ def on_machine(
     return Left(memory.read(values.base, IO.value_size or 0), {name: seen[name] for name in seen if name != IO.name})
 
 
-def _known(entry: Entry, maps: Mapping[str, object]) -> None:
-    if entry.map not in maps:
-        raise InputError("case", f"entry {entry.map}", f"expected one of the maps {', '.join(maps)}")
+def fits(entry: Entry, maps: Sequence[Map], file: str) -> None:
+    """Raises `InputError` for an entry of no map of `maps`, or one that has not its map's sizes."""
+    place = f"entry {entry.map}"
+    map_ = next((one for one in maps if one.name == entry.map), None)
+    if map_ is None:
+        raise InputError(file, place, f"expected one of the maps {', '.join(sorted(one.name for one in maps))}")
+    if (len(entry.key), len(entry.value)) != (map_.key_size or 0, map_.value_size or 0):
+        sizes = f"a key of {map_.key_size or 0} bytes and a value of {map_.value_size or 0}"
+        raise InputError(file, place, f"expected {sizes}, found {len(entry.key)} and {len(entry.value)}")
 
 
 def _ones(value: int, ctype: CType) -> int:
@@ -161,7 +167,7 @@ def on_kernel(
             inner = fds.get(map_.inner.name) or create(live, map_.inner, types)
             live.update(fds[map_.name], bytes(map_.key_size or 0), inner.to_bytes(4, "little"))
     for entry in made.entries:
-        _known(entry, fds)
+        fits(entry, before.maps, "case")
         live.update(fds[entry.map], entry.key, entry.value)
     words = b"".join(word.to_bytes(8, "little") for word in made.inputs)
     live.update(fds[IO.name], bytes(4), words.ljust(IO.value_size or 0, b"\0"))

@@ -6,7 +6,6 @@ FILE is a case as `fuzz` writes it (assembly with `; input` and `; entry` lines 
 import argparse
 from pathlib import Path
 
-from model.errors import InputError
 from proofs.commands.options import abi, add_kernel, kernel
 from proofs.outcome import Exit
 from proofs.report.text import clean, console
@@ -32,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from gen.cases import read
     from gen.corpus import text_of
-    from gen.oracles import program
+    from gen.oracles import fits, program
     from model.loaders.live import why_not
     from proofs.commands.campaign_judges import judges
 
@@ -44,10 +43,9 @@ def run(options: argparse.Namespace) -> int:
         out.print(f"kernel: not asked ({reason})", markup=False)
     cases = [(file, read(text_of(Path(file)), file)) for file in options.files]
     for file, case in cases:
-        known = {map_.name for map_ in program(case, release, file).maps}
+        maps = program(case, release, file).maps
         for entry in case.entries:
-            if entry.map not in known:
-                raise InputError(file, f"entry {entry.map}", f"expected one of the maps {', '.join(sorted(known))}")
+            fits(entry, maps, file)
     status = Exit.PROVED
     for file, case in cases:
         for name, judge in bound.items():

@@ -12,6 +12,7 @@ from gen.corpus import Corpus
 from gen.maps import Entry
 from gen.programs import Generated, programs
 from model.errors import InputError
+from proofs.cli import main
 
 
 @settings(max_examples=40, deadline=None)
@@ -44,6 +45,28 @@ def test_the_form_is_as_documented() -> None:
 def test_another_form_is_refused(line: str) -> None:
     with pytest.raises(InputError, match=r"^case\.asm: (line 2|input): expected '; input NUMBER"):
         read(f"\n{line}\nexit\n", "case.asm")
+
+
+def test_a_number_may_begin_with_zeros() -> None:
+    assert read("; input 007 0x0a\nexit\n", "x").inputs == (7, 10)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("m0 00 0100000000000000", "expected a key of 4 bytes and a value of 8, found 1 and 8"),
+        ("m0 - 0100000000000000", "expected a key of 4 bytes and a value of 8, found 0 and 8"),
+        ("m0 00000000 01", "expected a key of 4 bytes and a value of 8, found 4 and 1"),
+        ("m1 00000000 01", "expected one of the maps io, m0"),
+    ],
+)
+def test_an_entry_has_its_maps_sizes(
+    entry: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "case.asm"
+    file.write_text(f"; entry {entry}\n.map io array 4 64 1\n.map m0 hash 4 8 4\nr0 = 0\nexit\n", encoding="utf-8")
+    assert main(["replay", str(file), "--judge", "model"]) == 2
+    assert capsys.readouterr().err == f"bpf-devirt: {file}: entry {entry[:2]}: {expected}\n"
 
 
 def case(text: str) -> Generated:
