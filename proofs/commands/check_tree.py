@@ -22,7 +22,7 @@ from proofs.limit import Limit
 from proofs.outcome import Exit
 from proofs.report.differences import differences_report
 from proofs.report.record import Record, Report, setting, square_records
-from proofs.report.text import clean
+from proofs.report.text import clean, console
 from proofs.solver import Solver
 
 SHOWN = 40
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace, limit: Limit) -> int:
     """
     if options.files or options.reproduce is not None:
         raise InputError("--tree", "", "expected neither FILE nor --reproduce with it")
-    known, out, chosen = entries(options), text_out(options), abis(options.arch)
+    known, out, chosen = entries(options), _text_out(options), abis(options.arch)
     release = extract(Path(options.tree))
     base = _against(options.against, release)
     solver = Solver(options.timeout, limit)
@@ -55,6 +55,12 @@ def run(options: argparse.Namespace, limit: Limit) -> int:
     passed = {record.name for record in report.records if record.baseline}
     changes = {one.change for one in found if one.after is None or one.after.name not in passed}
     return Exit.REFUTED if changes & FAILS else Exit.OPEN if Change.NEW_OPEN in changes else Exit.PROVED
+
+
+def _text_out(options: argparse.Namespace) -> Console:
+    """A report for machines that goes into a file leaves room for what changed: a gate's log should name it."""
+    apart = options.format != "text" and options.output is not None and not options.quiet
+    return console() if apart else text_out(options)
 
 
 def _against(text: str | None, release: Release) -> Release | None:
