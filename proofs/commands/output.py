@@ -107,7 +107,8 @@ def _report(options: argparse.Namespace, report: Report, out: Console) -> None:
     from proofs.cli import product_version
 
     if options.format == "text":
-        made = out.file.getvalue() if isinstance(out.file, StringIO) else None
+        kept = options.output is not None and isinstance(out.file, StringIO)
+        made = out.file.getvalue() if kept else None  # type: ignore[attr-defined]
     else:
         made = FORMATTERS[options.format](report, product_version(), options.times)
     if options.output is not None and made is not None:
