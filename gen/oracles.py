@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from gen.maps import Entry
-from gen.programs import IO, Generated
+from gen.programs import INPUTS, IO, Generated
 from model.errors import InputError
 from model.facts import analyse
 from model.isa.insn import Insn
@@ -70,9 +70,11 @@ def _hex(value: bytes | None) -> str:
 
 
 def program(made: Generated, release: Release, file: str = "case") -> Program:
-    """Raises `InputError` where the case's text is no program, or has no map `io`."""
+    """Raises `InputError` where the case's text is no program, or has no map `io` that takes the input."""
     found = assembly.load(made.text, file, release.helper_ids).programs[0]
-    if not found.maps or not any(map_.name == IO.name for map_ in found.maps):
+    io = next((map_ for map_ in found.maps if map_.name == IO.name), None)
+    room = io is not None and io.type == IO.type and (io.value_size or 0) >= 8 * INPUTS
+    if io is None or not room or io.key_size != IO.key_size or not io.max_entries:
         raise InputError(file, "", f"expected a map {IO.name!r}: .map io array 4 64 1")
     return found
 

@@ -145,7 +145,7 @@ def _tracer(machine: Machine, around: Kernel, program: Program, moments: list[Mo
             r0, around.result = around.result & ALL_ONES, None
         moments.append(Moment(step.slot, r0, tuple(registers), frozenset(step.changed)))
         around.slot = step.slot
-        insn = None if around.away else program.insns[step.slot]
+        insn = None if around.away or step.slot >= len(program.insns) else program.insns[step.slot]
         if insn is not None and insn.opcode & 7 in STORES:
             _store(around, insn, registers[insn.dst])
 

@@ -45,7 +45,7 @@ def test_damaged_inputs_end_in_a_verdict_or_a_line() -> None:
     chunks = [(first, min(CHUNK, CASES - first)) for first in range(0, CASES, CHUNK)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         found = [fault for some in pool.map(lambda chunk: list(faults(*chunk)), chunks) for fault in some]
-    assert found == []
+    assert found == [], "\n\n".join(found)
 
 
 def test_every_command_is_thrown_at() -> None:

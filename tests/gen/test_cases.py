@@ -69,6 +69,16 @@ def test_an_entry_has_its_maps_sizes(
     assert capsys.readouterr().err == f"bpf-devirt: {file}: entry {entry[:2]}: {expected}\n"
 
 
+@pytest.mark.parametrize("io", ["array 4 8 1", "array 8 64 1", "hash 4 64 1", "array 4 64 0", ""])
+def test_the_map_io_takes_the_input(io: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "case.asm"
+    file.write_text(
+        f"; input 1\n.map {'io' if io else 'other'} {io or 'array 4 64 1'}\nr0 = 0\nexit\n", encoding="utf-8"
+    )
+    assert main(["replay", str(file), "--judge", "model"]) == 2
+    assert capsys.readouterr().err == f"bpf-devirt: {file}: expected a map 'io': .map io array 4 64 1\n"
+
+
 def case(text: str) -> Generated:
     return Generated(text, (), (), (0, 0))
 

@@ -119,6 +119,14 @@ def test_errors_are_one_line(
     assert expected in told.err
 
 
+def test_a_program_that_runs_past_its_end_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = tmp_path / "before.asm", tmp_path / "after.asm"
+    before.write_text("r2 = r1\nr0 = 0\nexit\n", encoding="utf-8")
+    after.write_text("r2 = r1\nr0 = 0\n", encoding="utf-8")
+    assert main(["equiv", str(before), str(after)]) == 1
+    assert "past its last instruction" in capsys.readouterr().out
+
+
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["equiv", "--help"])
