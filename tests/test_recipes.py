@@ -15,6 +15,7 @@ import pytest
 import yaml
 from kernel_mini_tree import write_tree
 from sarif_pydantic import Sarif
+from shell import shell
 
 from model.kernel.data import dump_release
 from model.kernel.extract import extract
@@ -85,26 +86,6 @@ def test_the_check_of_a_workflow_runs(file: str, report: str, known: str, status
     done = shell("\n".join(line for line in script if " -m proofs " in line), tmp_path)
     assert done.returncode == status, done.stderr
     assert (tmp_path / report).exists() is (status == 0)
-
-
-def shell(script: str, place: Path) -> subprocess.CompletedProcess[str]:
-    """As a workflow does it: `bash -e`, `python` and `bpf-devirt` those of this environment."""
-    path = place / "bin"
-    path.mkdir()
-    (path / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
-    (path / "bpf-devirt").write_text('#!/bin/sh\nexec python -m proofs "$@"\n', encoding="utf-8")
-    for one in path.iterdir():
-        one.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        ["bash", "-e", "-c", script],
-        cwd=place,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 def test_the_hook_runs(tmp_path: Path) -> None:
